@@ -1,0 +1,205 @@
+//! `MCPServer`: one server of the fleet.
+
+use kube::core::Duration;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::source::{ContainerSource, PackageSource, RemoteSource};
+
+/// One MCP server: an image or a package that is run, or an address that is used.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "mcpfleet.dev",
+    version = "v1alpha1",
+    kind = "MCPServer",
+    plural = "mcpservers",
+    singular = "mcpserver",
+    shortname = "mcps",
+    category = "mcp",
+    namespaced,
+    status = "MCPServerStatus",
+    derive = "PartialEq",
+    cel,
+    doc = "One MCP server of the fleet: an image or a package that is run, or an address that is used.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Tools", type_ = "integer", json_path = ".status.catalog.tools"),
+    printcolumn(name = "Era", type_ = "string", json_path = ".status.serverInfo.era"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.address.url", priority = 1),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 52").message("metadata.name must be at most 52 characters of a-z, 0-9 and '-', start with a letter and end with a letter or digit; choose another name")
+)]
+#[x_kube(validation = Rule::new("[has(self.container), has(self.package), has(self.remote)].filter(set, set).size() == 1").message("set exactly one of container, package and remote"))]
+#[serde(rename_all = "camelCase")]
+pub struct MCPServerSpec {
+    /// Which install owns this object: the one started with the same --class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub class: Option<String>,
+    /// Run the server from a container image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerSource>,
+    /// Run the server from an npm or PyPI package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<PackageSource>,
+    /// Use a server that runs elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteSource>,
+    /// How many pods run the server.
+    #[serde(default = "default_replicas")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub replicas: i32,
+    /// How long the gateway waits for the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
+    /// Who may use the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub federation: Option<FederationPolicy>,
+    /// True: the server is in no federation, and nothing of it is deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+}
+
+/// How long the gateway waits for a server; durations such as 500ms, 10s or 1h30m.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeouts {
+    /// Opening a connection, or starting a process and its handshake. Default 5s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    pub connect: Option<Duration>,
+    /// Reading one list of the server. Default 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    pub list: Option<Duration>,
+    /// One tool call or prompt. No limit by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    pub call: Option<Duration>,
+    /// Reading one resource. Default 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    pub resource: Option<Duration>,
+}
+
+/// Which federations may have the server as a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FederationPolicy {
+    /// The namespaces whose federations may use the server.
+    #[serde(default)]
+    pub allowed_namespaces: AllowedNamespaces,
+}
+
+/// The namespaces whose federations may use a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.from == 'Selector') == has(self.selector)").message("selector goes with from: Selector, and only with it"))]
+pub struct AllowedNamespaces {
+    /// Same: only the server's own namespace. Selector: those that `selector` matches, and its own. All: every one.
+    #[serde(default)]
+    pub from: NamespacesFrom,
+    /// The labels that a namespace must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<super::federation::LabelSelector>,
+}
+
+/// Where federations that may use a server live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NamespacesFrom {
+    #[default]
+    Same,
+    Selector,
+    All,
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MCPServerStatus {
+    /// The generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Accepted, ResolvedRefs, Available, Verified, Ready; Reconciling and Stalled while they apply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+    /// Where the gateway reaches the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Address>,
+    /// The transport in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+    /// What the server says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_info: Option<ServerInfo>,
+    /// Pods that exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Pods that answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// The pods' label selector, for the scale subresource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// What the server offers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogStatus>,
+}
+
+/// Where the gateway reaches a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Address {
+    /// Its MCP endpoint.
+    pub url: String,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The protocol revision in use.
+    pub protocol_version: String,
+    /// Legacy (up to 2025-11-25) or Modern (2026-07-28).
+    pub era: String,
+}
+
+/// What a server offers, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogStatus {
+    /// Tools.
+    pub tools: i64,
+    /// Resources.
+    pub resources: i64,
+    /// Resource templates.
+    pub templates: i64,
+    /// Prompts.
+    pub prompts: i64,
+    /// True: every page of every list was read.
+    pub complete: bool,
+    /// SHA-256 over the lists as they were received.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+}
+
+fn default_replicas() -> i32 {
+    1
+}

@@ -1,0 +1,51 @@
+//! Every constant with a meaning of its own, in one place.
+
+use std::time::Duration;
+
+/// Port of a container server that names none.
+pub const CONTAINER_PORT: u16 = 8080;
+/// Endpoint path of a container server that names none.
+pub const CONTAINER_PATH: &str = "/mcp";
+
+/// Between a member's prefix and the original name, as in `github__list_repos`.
+pub const SEPARATOR: &str = "__";
+/// Longest name the gateway advertises; many hosts cap names here.
+pub const NAME_MAX: usize = 64;
+
+/// Opening a connection to an upstream, or starting a process and its handshake.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Reading one list of an upstream.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Reading one resource of an upstream.
+pub const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A catalog is read again after this long.
+pub const CATALOG_TTL: Duration = Duration::from_secs(60);
+/// A failed upstream is tried again after this long, doubling up to [`RETRY_MAX`].
+pub const RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest pause between two tries of a failed upstream.
+pub const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Most pages of one list that are followed.
+pub const LIST_PAGES_MAX: usize = 1_000;
+/// Most items of one list that are kept.
+pub const LIST_ITEMS_MAX: usize = 100_000;
+
+/// Largest request body taken from a client.
+pub const REQUEST_BODY_MAX: usize = 4 << 20;
+/// Largest response body taken from an upstream.
+pub const RESPONSE_BODY_MAX: usize = 16 << 20;
+/// Largest SSE event, and largest stdio line, taken from an upstream.
+pub const EVENT_MAX: usize = 16 << 20;
+/// Deepest nesting of JSON that is read.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Most bytes of request headers.
+pub const HEADER_BYTES_MAX: usize = 64 << 10;
+/// Most request headers.
+pub const HEADER_COUNT_MAX: usize = 100;
+
+/// Changes of the fleet within this window become one rebuild.
+pub const COALESCE: Duration = Duration::from_millis(100);
+/// A child process that was asked to stop is killed after this long.
+pub const CHILD_STOP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Requests in flight may finish for this long after the process was asked to stop.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);

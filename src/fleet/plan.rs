@@ -1,0 +1,259 @@
+//! Which upstreams to hold and which members each federation has: planned from objects, without IO.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::api::federation::{MCPFederationSpec, Member};
+use crate::api::server::{AllowedNamespaces, NamespacesFrom};
+use crate::upstream::{Endpoint, Timeouts};
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// Its Kubernetes namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// One server as the planner needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerInput {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// Its labels, for members that select.
+    pub labels: BTreeMap<String, String>,
+    /// Which namespaces' federations may use it.
+    pub allowed_namespaces: AllowedNamespaces,
+    /// True: in no federation.
+    pub disabled: bool,
+    /// How long it is waited for.
+    pub timeouts: Timeouts,
+    /// Where it is reached, or why that is not known.
+    pub endpoint: Result<Endpoint, Unresolved>,
+}
+
+/// Why a server cannot be reached at all, before any connection is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// One CamelCase word for conditions and metrics.
+    pub reason: &'static str,
+    /// For a person: what is wrong and what to do.
+    pub message: String,
+}
+
+/// One federation as the planner needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FederationInput {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// What its object says.
+    pub spec: MCPFederationSpec,
+}
+
+/// Everything the planner sees.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanInput {
+    /// All servers.
+    pub servers: Vec<ServerInput>,
+    /// All federations.
+    pub federations: Vec<FederationInput>,
+    /// Labels of each namespace.
+    pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// What is to be served.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FleetPlan {
+    /// The upstreams to hold: every server that is enabled and resolved, in a federation or not.
+    pub servers: BTreeMap<ObjectKey, ServerPlan>,
+    /// The federations to serve.
+    pub federations: BTreeMap<ObjectKey, FederationPlan>,
+}
+
+/// One upstream to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerPlan {
+    /// Where it is reached.
+    pub endpoint: Endpoint,
+    /// How long it is waited for.
+    pub timeouts: Timeouts,
+}
+
+/// One federation to serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FederationPlan {
+    /// Its members: higher priority first, then by name.
+    pub members: Vec<MemberPlan>,
+}
+
+/// One member of a federation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberPlan {
+    /// Name of the member; for selected servers the server's name.
+    pub name: String,
+    /// The server behind it.
+    pub server: ObjectKey,
+    /// Put before its names; empty for none.
+    pub prefix: String,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Why it contributes nothing, if so.
+    pub problem: Option<MemberProblem>,
+}
+
+/// Why a member contributes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberProblem {
+    /// The server does not exist.
+    NotFound,
+    /// The server's owner does not allow this namespace; nothing else of the server is told.
+    NotPermitted,
+    /// The server is disabled.
+    Disabled,
+    /// The server has no address.
+    Unresolved(Unresolved),
+    /// Another member has the prefix already.
+    PrefixConflict {
+        /// The member that keeps it.
+        winner: String,
+    },
+}
+
+/// Plans the fleet. The same input gives the same plan, whatever the order of its lists.
+pub fn plan(input: &PlanInput) -> FleetPlan {
+    let by_key: BTreeMap<&ObjectKey, &ServerInput> = input.servers.iter().map(|s| (&s.key, s)).collect();
+    let servers = by_key
+        .iter()
+        .filter(|(_, server)| !server.disabled)
+        .filter_map(|(key, server)| {
+            let endpoint = server.endpoint.as_ref().ok()?.clone();
+            Some(((*key).clone(), ServerPlan { endpoint, timeouts: server.timeouts }))
+        })
+        .collect();
+    let federations =
+        input.federations.iter().map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces))).collect();
+    FleetPlan { servers, federations }
+}
+
+impl ObjectKey {
+    /// The key of `namespace`/`name`.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl MemberProblem {
+    /// One CamelCase word for conditions and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::NotPermitted => "NotPermitted",
+            Self::Disabled => "Disabled",
+            Self::Unresolved(unresolved) => unresolved.reason,
+            Self::PrefixConflict { .. } => "Conflict",
+        }
+    }
+}
+
+impl fmt::Display for MemberProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("no such MCPServer; create it or correct the member"),
+            Self::NotPermitted => f.write_str(
+                "the server does not allow this namespace; its owner can add it to spec.federation.allowedNamespaces",
+            ),
+            Self::Disabled => f.write_str("the server is disabled"),
+            Self::Unresolved(unresolved) => f.write_str(&unresolved.message),
+            Self::PrefixConflict { winner } => write!(f, "member {winner:?} has the same prefix; give one of them another"),
+        }
+    }
+}
+
+fn plan_federation(
+    federation: &FederationInput,
+    servers: &BTreeMap<&ObjectKey, &ServerInput>,
+    namespaces: &BTreeMap<String, BTreeMap<String, String>>,
+) -> FederationPlan {
+    let namespace = &federation.key.namespace;
+    let mut members: Vec<MemberPlan> =
+        federation.spec.members.iter().flat_map(|m| expand(m, namespace, servers, namespaces)).collect();
+    members.sort_by(|a, b| (b.priority, &a.name, &a.server).cmp(&(a.priority, &b.name, &b.server)));
+    // A server that is named and selected, or selected twice, is a member once: the first one stands.
+    let mut seen = BTreeSet::new();
+    members.retain(|m| seen.insert(m.server.clone()));
+    mark_prefix_conflicts(&mut members);
+    FederationPlan { members }
+}
+
+/// The members that one entry of the manifest stands for.
+fn expand(
+    member: &Member,
+    namespace: &str,
+    servers: &BTreeMap<&ObjectKey, &ServerInput>,
+    namespaces: &BTreeMap<String, BTreeMap<String, String>>,
+) -> Vec<MemberPlan> {
+    let priority = member.priority.unwrap_or(0);
+    if let Some(reference) = &member.server {
+        let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
+        let problem = match servers.get(&key) {
+            None => Some(MemberProblem::NotFound),
+            Some(server) if !allows(server, namespace, namespaces) => Some(MemberProblem::NotPermitted),
+            Some(server) => server_problem(server),
+        };
+        let prefix = member.prefix.clone().unwrap_or_else(|| reference.name.clone());
+        return vec![MemberPlan { name: member.name.clone(), server: key, prefix, priority, problem }];
+    }
+    let Some(selector) = &member.selector else { return Vec::new() };
+    servers
+        .values()
+        .filter(|s| s.key.namespace == namespace && selector.matches(&s.labels))
+        .map(|s| MemberPlan {
+            name: s.key.name.clone(),
+            server: s.key.clone(),
+            prefix: s.key.name.clone(),
+            priority,
+            problem: server_problem(s),
+        })
+        .collect()
+}
+
+fn server_problem(server: &ServerInput) -> Option<MemberProblem> {
+    if server.disabled {
+        return Some(MemberProblem::Disabled);
+    }
+    server.endpoint.as_ref().err().cloned().map(MemberProblem::Unresolved)
+}
+
+fn allows(server: &ServerInput, namespace: &str, namespaces: &BTreeMap<String, BTreeMap<String, String>>) -> bool {
+    if server.key.namespace == namespace {
+        return true;
+    }
+    match server.allowed_namespaces.from {
+        NamespacesFrom::Same => false,
+        NamespacesFrom::All => true,
+        NamespacesFrom::Selector => {
+            let selector = server.allowed_namespaces.selector.as_ref();
+            namespaces.get(namespace).is_some_and(|labels| selector.is_some_and(|s| s.matches(labels)))
+        }
+    }
+}
+
+/// Of members with the same prefix the first in order keeps it, the others say so.
+fn mark_prefix_conflicts(members: &mut [MemberPlan]) {
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for member in members.iter_mut().filter(|m| m.problem.is_none() && !m.prefix.is_empty()) {
+        match owners.get(&member.prefix) {
+            Some(winner) => member.problem = Some(MemberProblem::PrefixConflict { winner: winner.clone() }),
+            None => {
+                owners.insert(member.prefix.clone(), member.name.clone());
+            }
+        }
+    }
+}
