@@ -20,5 +20,8 @@
 //! 5. [`gateway`] (the data plane) and [`operator`] (the control plane), which never import each other
 //! 6. [`run`] (composition roots), [`commands`], [`args`]
 
+#[allow(unreachable_pub, reason = "the schema derive repeats each struct in a private scope")]
 pub mod api;
 pub mod defaults;
+pub mod fleet;
+pub mod upstream;

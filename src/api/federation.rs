@@ -104,7 +104,9 @@ pub struct LabelSelector {
 impl LabelSelector {
     /// Whether `labels` has every label asked for.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        self.match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
     }
 }
 

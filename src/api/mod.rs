@@ -21,7 +21,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const STATUS_LIST_MAX: usize = 100;
 
 /// The custom resource definitions as the API server takes them, in the order they are installed.
-pub fn definitions() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+pub fn definitions() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
+{
     use kube::CustomResourceExt;
     vec![MCPServer::crd(), MCPFederation::crd()]
 }

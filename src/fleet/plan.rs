@@ -128,18 +128,30 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
         .filter(|(_, server)| !server.disabled)
         .filter_map(|(key, server)| {
             let endpoint = server.endpoint.as_ref().ok()?.clone();
-            Some(((*key).clone(), ServerPlan { endpoint, timeouts: server.timeouts }))
+            Some((
+                (*key).clone(),
+                ServerPlan {
+                    endpoint,
+                    timeouts: server.timeouts,
+                },
+            ))
         })
         .collect();
-    let federations =
-        input.federations.iter().map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces))).collect();
+    let federations = input
+        .federations
+        .iter()
+        .map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces)))
+        .collect();
     FleetPlan { servers, federations }
 }
 
 impl ObjectKey {
     /// The key of `namespace`/`name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -171,7 +183,9 @@ impl fmt::Display for MemberProblem {
             ),
             Self::Disabled => f.write_str("the server is disabled"),
             Self::Unresolved(unresolved) => f.write_str(&unresolved.message),
-            Self::PrefixConflict { winner } => write!(f, "member {winner:?} has the same prefix; give one of them another"),
+            Self::PrefixConflict { winner } => {
+                write!(f, "member {winner:?} has the same prefix; give one of them another")
+            }
         }
     }
 }
@@ -182,8 +196,12 @@ fn plan_federation(
     namespaces: &BTreeMap<String, BTreeMap<String, String>>,
 ) -> FederationPlan {
     let namespace = &federation.key.namespace;
-    let mut members: Vec<MemberPlan> =
-        federation.spec.members.iter().flat_map(|m| expand(m, namespace, servers, namespaces)).collect();
+    let mut members: Vec<MemberPlan> = federation
+        .spec
+        .members
+        .iter()
+        .flat_map(|m| expand(m, namespace, servers, namespaces))
+        .collect();
     members.sort_by(|a, b| (b.priority, &a.name, &a.server).cmp(&(a.priority, &b.name, &b.server)));
     // A server that is named and selected, or selected twice, is a member once: the first one stands.
     let mut seen = BTreeSet::new();
@@ -208,9 +226,17 @@ fn expand(
             Some(server) => server_problem(server),
         };
         let prefix = member.prefix.clone().unwrap_or_else(|| reference.name.clone());
-        return vec![MemberPlan { name: member.name.clone(), server: key, prefix, priority, problem }];
+        return vec![MemberPlan {
+            name: member.name.clone(),
+            server: key,
+            prefix,
+            priority,
+            problem,
+        }];
     }
-    let Some(selector) = &member.selector else { return Vec::new() };
+    let Some(selector) = &member.selector else {
+        return Vec::new();
+    };
     servers
         .values()
         .filter(|s| s.key.namespace == namespace && selector.matches(&s.labels))
@@ -240,7 +266,9 @@ fn allows(server: &ServerInput, namespace: &str, namespaces: &BTreeMap<String, B
         NamespacesFrom::All => true,
         NamespacesFrom::Selector => {
             let selector = server.allowed_namespaces.selector.as_ref();
-            namespaces.get(namespace).is_some_and(|labels| selector.is_some_and(|s| s.matches(labels)))
+            namespaces
+                .get(namespace)
+                .is_some_and(|labels| selector.is_some_and(|s| s.matches(labels)))
         }
     }
 }
@@ -248,7 +276,10 @@ fn allows(server: &ServerInput, namespace: &str, namespaces: &BTreeMap<String, B
 /// Of members with the same prefix the first in order keeps it, the others say so.
 fn mark_prefix_conflicts(members: &mut [MemberPlan]) {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
-    for member in members.iter_mut().filter(|m| m.problem.is_none() && !m.prefix.is_empty()) {
+    for member in members
+        .iter_mut()
+        .filter(|m| m.problem.is_none() && !m.prefix.is_empty())
+    {
         match owners.get(&member.prefix) {
             Some(winner) => member.problem = Some(MemberProblem::PrefixConflict { winner: winner.clone() }),
             None => {

@@ -1,0 +1,67 @@
+//! What the running fleet shows of itself, as plain data: the gateway side writes it, status and metrics read it.
+
+use std::collections::BTreeMap;
+
+use super::ObjectKey;
+use crate::api::federation::IndexStatus;
+use crate::api::server::{CatalogStatus, ServerInfo};
+
+/// Everything observed, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observations {
+    /// Each upstream that is held.
+    pub servers: BTreeMap<ObjectKey, ServerObservation>,
+    /// Each federation that is served.
+    pub federations: BTreeMap<ObjectKey, FederationObservation>,
+}
+
+/// One upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerObservation {
+    /// Whether it can be called.
+    pub state: UpstreamState,
+    /// What the server said of itself, once it was reached.
+    pub server_info: Option<ServerInfo>,
+    /// What it offers, once its lists were read.
+    pub catalog: Option<CatalogStatus>,
+}
+
+/// Whether an upstream can be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamState {
+    /// No handshake has succeeded or failed yet.
+    Connecting,
+    /// Handshake done, catalog read.
+    Ready,
+    /// The last try failed; the next one is under way or planned.
+    Failed {
+        /// One CamelCase word: ConnectFailed, Timeout, AuthFailed, BadStatus, ProtocolError, ProcessExited …
+        reason: &'static str,
+        /// For a person, stable while the cause stays the same.
+        message: String,
+    },
+}
+
+/// One federation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FederationObservation {
+    /// Its members in order.
+    pub members: Vec<MemberObservation>,
+    /// What clients see, in numbers.
+    pub index: IndexStatus,
+}
+
+/// One member of a federation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberObservation {
+    /// Name of the member.
+    pub name: String,
+    /// The server behind it.
+    pub server: ObjectKey,
+    /// The prefix in use.
+    pub prefix: String,
+    /// Why it contributes nothing by plan, as reason and message, if so.
+    pub problem: Option<(&'static str, String)>,
+    /// Tools it contributes.
+    pub tools: usize,
+}
