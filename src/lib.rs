@@ -24,4 +24,6 @@
 pub mod api;
 pub mod defaults;
 pub mod fleet;
+pub mod index;
+pub mod mcp;
 pub mod upstream;

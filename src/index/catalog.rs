@@ -1,0 +1,137 @@
+//! What one upstream offers.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use serde_json::value::RawValue;
+
+use crate::mcp::{Members, Method};
+
+/// The lists of one upstream, as it sent them.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// What it lists under `tools/list`.
+    pub tools: Vec<Item>,
+    /// What it lists under `resources/list`.
+    pub resources: Vec<Item>,
+    /// What it lists under `resources/templates/list`.
+    pub templates: Vec<Item>,
+    /// What it lists under `prompts/list`.
+    pub prompts: Vec<Item>,
+    /// False: a list was cut at the page or item cap.
+    pub complete: bool,
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its name or URI.
+    pub key: String,
+    /// The whole entry, byte for byte.
+    pub raw: Box<RawValue>,
+}
+
+/// The four lists that every revision knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum List {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    /// The method that reads it.
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsList,
+            Self::Resources => Method::ResourcesList,
+            Self::Templates => Method::ResourceTemplatesList,
+            Self::Prompts => Method::PromptsList,
+        }
+    }
+
+    /// The list that `method` reads.
+    pub fn of_method(method: Method) -> Option<Self> {
+        Self::ALL.into_iter().find(|list| list.method() == method)
+    }
+
+    /// The member of the result that holds the entries.
+    pub const fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// The member of an entry that identifies it.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+
+    /// The server capability that goes with it.
+    pub const fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources | Self::Templates => "resources",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
+impl Item {
+    /// Reads one entry of `list`, or `None` if it has no key to address it by.
+    pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
+        let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
+        (!key.is_empty()).then_some(Self { key, raw })
+    }
+}
+
+impl Catalog {
+    /// The entries of `list`.
+    pub fn list(&self, list: List) -> &[Item] {
+        match list {
+            List::Tools => &self.tools,
+            List::Resources => &self.resources,
+            List::Templates => &self.templates,
+            List::Prompts => &self.prompts,
+        }
+    }
+
+    /// The entries of `list`, to be filled.
+    pub fn list_mut(&mut self, list: List) -> &mut Vec<Item> {
+        match list {
+            List::Tools => &mut self.tools,
+            List::Resources => &mut self.resources,
+            List::Templates => &mut self.templates,
+            List::Prompts => &mut self.prompts,
+        }
+    }
+
+    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order.
+    pub fn digest(&self) -> String {
+        let mut context = Context::new(&SHA256);
+        for list in List::ALL {
+            context.update(list.member().as_bytes());
+            for item in self.list(list) {
+                context.update(b"\n");
+                context.update(item.raw.get().as_bytes());
+            }
+            context.update(b"\0");
+        }
+        let hex: String = context
+            .finish()
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("sha256:{hex}")
+    }
+}

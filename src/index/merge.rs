@@ -1,0 +1,254 @@
+//! The index: the catalogs of a federation's members as one, names kept apart, serialised once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::catalog::{Catalog, Item, List};
+use super::naming;
+use crate::api::federation::IndexStatus;
+use crate::mcp::object::{self, Members, ObjectWriter};
+use crate::mcp::{Era, meta};
+
+/// The catalog of one member, with what naming needs.
+#[derive(Clone, Debug)]
+pub struct MemberCatalog {
+    /// The server's name, which shortened names depend on.
+    pub server: String,
+    /// Put before names; empty for none.
+    pub prefix: String,
+    /// What the member offers now; `None` while nothing is known.
+    pub catalog: Option<Arc<Catalog>>,
+}
+
+/// Who owns a name that clients see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The member, by its place in the federation.
+    pub member: usize,
+    /// The name or URI as the member knows it.
+    pub original: String,
+}
+
+/// The merged view of a federation.
+#[derive(Debug, Default)]
+pub struct Index {
+    tools: Listing,
+    resources: Listing,
+    templates: Listing,
+    prompts: Listing,
+    contributed: Vec<usize>,
+}
+
+/// One merged list.
+#[derive(Debug, Default)]
+pub struct Listing {
+    legacy: Bytes,
+    modern: Bytes,
+    targets: HashMap<String, Target>,
+}
+
+impl Index {
+    /// Merges `members`, which come in order: of two entries with one key the earlier member's stands.
+    /// `server_info` is what the federation says of itself, as JSON.
+    pub fn build(members: &[MemberCatalog], server_info: &str) -> Self {
+        let merge = |list| Listing::build(list, members, server_info);
+        let tools = merge(List::Tools);
+        let mut contributed = vec![0; members.len()];
+        for target in tools.targets.values() {
+            if let Some(count) = contributed.get_mut(target.member) {
+                *count += 1;
+            }
+        }
+        Self {
+            tools,
+            resources: merge(List::Resources),
+            templates: merge(List::Templates),
+            prompts: merge(List::Prompts),
+            contributed,
+        }
+    }
+
+    /// One of the merged lists.
+    pub fn list(&self, list: List) -> &Listing {
+        match list {
+            List::Tools => &self.tools,
+            List::Resources => &self.resources,
+            List::Templates => &self.templates,
+            List::Prompts => &self.prompts,
+        }
+    }
+
+    /// How many tools the member in this place contributes.
+    pub fn tools_of(&self, member: usize) -> usize {
+        self.contributed.get(member).copied().unwrap_or(0)
+    }
+
+    /// The index in numbers.
+    pub fn status(&self) -> IndexStatus {
+        let count = |listing: &Listing| i64::try_from(listing.targets.len()).unwrap_or(i64::MAX);
+        IndexStatus {
+            tools: count(&self.tools),
+            resources: count(&self.resources),
+            templates: count(&self.templates),
+            prompts: count(&self.prompts),
+        }
+    }
+}
+
+impl Listing {
+    /// The whole result of the list method for a client of `era`, as JSON.
+    pub fn result(&self, era: Era) -> &Bytes {
+        match era {
+            Era::Legacy => &self.legacy,
+            Era::Modern => &self.modern,
+        }
+    }
+
+    /// Who owns `key`.
+    pub fn target(&self, key: &str) -> Option<&Target> {
+        self.targets.get(key)
+    }
+
+    fn build(list: List, members: &[MemberCatalog], server_info: &str) -> Self {
+        let mut entries: BTreeMap<String, (Target, String)> = BTreeMap::new();
+        for (place, member) in members.iter().enumerate() {
+            let Some(catalog) = &member.catalog else { continue };
+            for item in catalog.list(list) {
+                let (key, text) = advertise(list, member, item);
+                let target = Target {
+                    member: place,
+                    original: item.key.clone(),
+                };
+                entries.entry(key).or_insert((target, text));
+            }
+        }
+        let items: Vec<&str> = entries.values().map(|(_, text)| text.as_str()).collect();
+        let items = format!("[{}]", items.join(","));
+        Self {
+            legacy: list_result(list, &items, None),
+            modern: list_result(list, &items, Some(server_info)),
+            targets: entries.into_iter().map(|(key, (target, _))| (key, target)).collect(),
+        }
+    }
+}
+
+/// The key and the text of an entry as clients see it. URIs stay as they are.
+fn advertise(list: List, member: &MemberCatalog, item: &Item) -> (String, String) {
+    let text = item.raw.get();
+    if list.key() != "name" {
+        return (item.key.clone(), text.to_owned());
+    }
+    let name = naming::advertised(&member.prefix, &member.server, &item.key);
+    let renamed = Members::parse(text).and_then(|members| {
+        let mut json = Vec::with_capacity(name.len() + 2);
+        object::write_string(&mut json, &name);
+        Some(object::replace_value(
+            text,
+            members.get("name")?,
+            std::str::from_utf8(&json).ok()?,
+        ))
+    });
+    (name, renamed.unwrap_or_else(|| text.to_owned()))
+}
+
+/// The result of a list method; Modern results say how long they hold and who answers (2026-07-28, caching).
+fn list_result(list: List, items: &str, modern: Option<&str>) -> Bytes {
+    let mut out = Vec::with_capacity(items.len() + 192);
+    let mut result = ObjectWriter::open(&mut out);
+    if modern.is_some() {
+        result.string("resultType", "complete");
+    }
+    result.member(list.member(), items);
+    if let Some(server_info) = modern {
+        result.member("ttlMs", "0");
+        result.string("cacheScope", "public");
+        let mut own = ObjectWriter::open(result.name("_meta"));
+        own.member(meta::SERVER_INFO, server_info);
+        own.close();
+    }
+    result.close();
+    Bytes::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn member(prefix: &str, tools: &[Value]) -> MemberCatalog {
+        let item = |tool: &Value| Item::read(List::Tools, serde_json::value::to_raw_value(tool).unwrap()).unwrap();
+        let catalog = Catalog {
+            tools: tools.iter().map(item).collect(),
+            complete: true,
+            ..Catalog::default()
+        };
+        MemberCatalog {
+            server: format!("server-{prefix}"),
+            prefix: prefix.into(),
+            catalog: Some(Arc::new(catalog)),
+        }
+    }
+
+    fn tools(index: &Index, era: Era) -> Value {
+        serde_json::from_slice(index.list(List::Tools).result(era)).unwrap()
+    }
+
+    #[test]
+    fn names_are_prefixed_sorted_and_lead_back_to_their_owner() {
+        let index = Index::build(
+            &[
+                member("b", &[json!({"name": "x"})]),
+                member("a", &[json!({"name": "x"})]),
+            ],
+            "{}",
+        );
+        assert_eq!(
+            tools(&index, Era::Legacy),
+            json!({"tools": [{"name": "a__x"}, {"name": "b__x"}]})
+        );
+        let target = index.list(List::Tools).target("a__x").unwrap();
+        assert_eq!(
+            *target,
+            Target {
+                member: 1,
+                original: "x".into()
+            }
+        );
+        assert_eq!(index.list(List::Tools).target("x"), None);
+        assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 1));
+    }
+
+    #[test]
+    fn everything_but_the_name_stays_value_for_value() {
+        let odd = json!({"name": "x", "inputSchema": {"name": "x"}, "future": {"a": [1, null]}, "_meta": {"k": 1.0}});
+        let index = Index::build(&[member("p", std::slice::from_ref(&odd))], "{}");
+        let mut expected = odd;
+        expected["name"] = json!("p__x");
+        assert_eq!(tools(&index, Era::Modern)["tools"], json!([expected]));
+    }
+
+    #[test]
+    fn of_two_equal_names_the_first_member_wins() {
+        let members = [
+            member("", &[json!({"name": "x", "from": 1})]),
+            member("", &[json!({"name": "x", "from": 2})]),
+        ];
+        let index = Index::build(&members, "{}");
+        assert_eq!(tools(&index, Era::Legacy), json!({"tools": [{"name": "x", "from": 1}]}));
+        assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 0));
+    }
+
+    #[test]
+    fn a_federation_without_members_lists_empty_arrays() {
+        let index = Index::build(&[], r#"{"name":"f"}"#);
+        for list in List::ALL {
+            let legacy: Value = serde_json::from_slice(index.list(list).result(Era::Legacy)).unwrap();
+            assert_eq!(legacy, json!({list.member(): []}));
+            let modern: Value = serde_json::from_slice(index.list(list).result(Era::Modern)).unwrap();
+            assert_eq!(modern["ttlMs"], 0);
+            assert_eq!(modern["_meta"][meta::SERVER_INFO]["name"], "f");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! HTTP headers of the protocol, and the coding of their values (2026-07-28, transports).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
+
+/// The revision of a request.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// The method of a request.
+pub const METHOD: &str = "mcp-method";
+/// The tool, prompt or resource that a request addresses.
+pub const NAME: &str = "mcp-name";
+/// A Legacy session.
+pub const SESSION_ID: &str = "mcp-session-id";
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// A value as it is sent: plain where that is safe, else base64 between markers.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let printable = value.bytes().all(|b| (0x20..=0x7e).contains(&b) || b == b'\t');
+    let trimmed = value.trim_matches([' ', '\t']) == value;
+    if printable && trimmed && !(value.starts_with(OPEN) && value.ends_with(CLOSE)) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)))
+}
+
+/// The value that was meant, or `None` if the header is malformed.
+pub fn decode(header: &[u8]) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(header).ok()?;
+    if !text.bytes().all(|b| (0x20..=0x7e).contains(&b) || b == b'\t') {
+        return None;
+    }
+    match text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
+        Some(coded) => String::from_utf8(STANDARD.decode(coded).ok()?).ok().map(Cow::Owned),
+        None => Some(Cow::Borrowed(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_coded_only_where_plain_text_would_not_survive() {
+        for (value, header) in [
+            ("eu-1", "eu-1"),
+            ("a b", "a b"),
+            ("", ""),
+            ("Grüße", "=?base64?R3LDvMOfZQ==?="),
+            (" x ", "=?base64?IHgg?="),
+            ("a\nb", "=?base64?YQpi?="),
+            ("=?base64?hi?=", "=?base64?PT9iYXNlNjQ/aGk/PQ==?="),
+        ] {
+            assert_eq!(encode(value), header);
+            assert_eq!(decode(header.as_bytes()).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn malformed_values_are_refused() {
+        for header in [
+            "=?base64?%%%?=",
+            "=?base64?YQ?=",
+            "=?base64?/w==?=",
+            "Gr\u{fc}",
+            "a\u{1}",
+        ] {
+            assert_eq!(decode(header.as_bytes()), None, "{header:?}");
+        }
+        assert_eq!(decode("=?base64??=".as_bytes()).unwrap(), "");
+    }
+}

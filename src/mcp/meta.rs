@@ -1,0 +1,120 @@
+//! `_meta`: the protocol's own keys in it, read from clients and written for upstreams (2026-07-28, overview).
+
+use serde_json::value::RawValue;
+
+use super::object::{self, Members, ObjectWriter};
+use super::version::{Era, Revision};
+
+/// The revision of this request.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The client's capabilities, for this request only.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The client's name and version.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The level of log messages the client wants for this request.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The server's name and version.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The subscription that a message belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The token of progress notifications.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The `_meta` of a request's params.
+pub fn of_params(params: Option<&RawValue>) -> Option<&RawValue> {
+    Members::parse(params?.get())?.get("_meta")
+}
+
+/// What a request says of the revision it is written in.
+#[derive(Debug, PartialEq, Eq)]
+pub enum VersionClaim {
+    /// Nothing: a Legacy request, unless a header says otherwise.
+    None,
+    /// A revision's name.
+    Named(String),
+    /// The key is there, but is no string.
+    Malformed,
+}
+
+impl VersionClaim {
+    /// Reads the claim of a request's `_meta`.
+    pub fn of(meta: Option<&Members<'_>>) -> Self {
+        match meta.and_then(|m| m.get(PROTOCOL_VERSION)) {
+            None => Self::None,
+            Some(raw) => object::string(raw).map_or(Self::Malformed, |name| Self::Named(name.into_owned())),
+        }
+    }
+}
+
+/// Writes the `_meta` member of a request to an upstream: the client's own keys as they are, none of the keys that
+/// speak of the client's hop, and for a Modern upstream those of our hop.
+pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&RawValue>, upstream: Era, capabilities: &str) {
+    let members = client.and_then(|raw| Members::parse(raw.get())).unwrap_or_default();
+    let kept: Vec<_> = members.iter().filter(|(name, _)| !is_of_one_hop(name)).collect();
+    if kept.is_empty() && upstream == Era::Legacy {
+        return;
+    }
+    let mut meta = ObjectWriter::open(params.name("_meta"));
+    for (name, value) in kept {
+        meta.member(name, value.get());
+    }
+    if upstream == Era::Modern {
+        meta.string(PROTOCOL_VERSION, Revision::LATEST.as_str());
+        meta.member(CLIENT_CAPABILITIES, capabilities);
+        meta.member(CLIENT_INFO, OWN_INFO);
+    }
+    meta.close();
+}
+
+/// What the gateway says of itself to upstreams, as JSON.
+pub const OWN_INFO: &str = concat!(r#"{"name":"mcpfleet","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+/// Keys that are true of one hop only and never travel further.
+fn is_of_one_hop(key: &str) -> bool {
+    matches!(
+        key,
+        PROTOCOL_VERSION
+            | CLIENT_CAPABILITIES
+            | CLIENT_INFO
+            | LOG_LEVEL
+            | SERVER_INFO
+            | SUBSCRIPTION_ID
+            | PROGRESS_TOKEN
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(client: Option<&str>, era: Era) -> String {
+        let raw = client.map(|text| serde_json::from_str::<&RawValue>(text).unwrap());
+        let mut out = Vec::new();
+        let mut params = ObjectWriter::open(&mut out);
+        write_for_upstream(&mut params, raw, era, "{}");
+        params.close();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn keys_of_the_clients_hop_stay_behind_and_others_travel() {
+        let client = r#"{"traceparent":"00-1","progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","x/y":{"a": 1}}"#;
+        assert_eq!(
+            written(Some(client), Era::Legacy),
+            r#"{"_meta":{"traceparent":"00-1","x/y":{"a": 1}}}"#
+        );
+        let modern = written(Some(client), Era::Modern);
+        assert!(
+            modern.contains(
+                r#""traceparent":"00-1","x/y":{"a": 1},"io.modelcontextprotocol/protocolVersion":"2026-07-28""#
+            )
+        );
+        assert!(modern.contains(r#""io.modelcontextprotocol/clientInfo":{"name":"mcpfleet""#));
+    }
+
+    #[test]
+    fn a_legacy_upstream_gets_no_empty_meta() {
+        assert_eq!(written(Some(r#"{"progressToken":1}"#), Era::Legacy), "{}");
+        assert_eq!(written(None, Era::Legacy), "{}");
+    }
+}

@@ -1,0 +1,19 @@
+//! The protocol on the wire, pure: envelopes, methods, revisions, headers and event streams, without IO.
+//!
+//! Values of others travel as raw JSON: only envelopes and the members that are rewritten are read.
+
+pub mod headers;
+pub mod message;
+pub mod meta;
+pub mod method;
+pub mod object;
+pub mod rpc_error;
+pub mod shape;
+pub mod sse;
+pub mod version;
+
+pub use message::{Envelope, Id, Kind, MessageError};
+pub use method::Method;
+pub use object::Members;
+pub use rpc_error::RpcError;
+pub use version::{Era, Revision};

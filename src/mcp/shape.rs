@@ -1,0 +1,193 @@
+//! Results between the eras: what only one of them knows is added or taken away, everything else stays as written.
+
+use serde_json::value::RawValue;
+
+use super::message::Id;
+use super::meta;
+use super::object::{self, Members, ObjectWriter};
+use super::version::Era;
+
+/// How long, and by whom, a Modern result may be kept (2026-07-28, caching).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheHint {
+    /// Results of this method carry no hint.
+    Absent,
+    /// Stale at once, and only for the one who asked.
+    PrivateStale,
+}
+
+/// Why an upstream's result cannot be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResultError {
+    /// It is no object, or names a member twice.
+    #[error("the result is not a JSON object")]
+    NotAnObject,
+    /// It is of a type that this hop does not know.
+    #[error("the result has a resultType that was not asked for")]
+    UnknownType,
+}
+
+/// Writes the whole response to a client of era `to` for the result of an upstream of era `from`.
+///
+/// `server_info` is what the federation says of itself, as JSON.
+pub fn response(
+    id: Id<'_>,
+    result: &RawValue,
+    from: Era,
+    to: Era,
+    cache: CacheHint,
+    server_info: &str,
+) -> Result<Vec<u8>, ResultError> {
+    let raw = result.get();
+    let mut out = Vec::with_capacity(raw.len() + server_info.len() + 192);
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(b",\"result\":");
+    match (from, to) {
+        (Era::Legacy, Era::Legacy) if raw.starts_with('{') => out.extend_from_slice(raw.as_bytes()),
+        (_, Era::Legacy) => write_for_legacy(&mut out, raw)?,
+        (_, Era::Modern) => write_for_modern(&mut out, raw, cache, server_info)?,
+    }
+    out.push(b'}');
+    Ok(out)
+}
+
+fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
+    let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
+    check_type(&members)?;
+    let mut object = ObjectWriter::open(out);
+    for (name, value) in members.iter() {
+        match name {
+            "resultType" | "ttlMs" | "cacheScope" => {}
+            "_meta" => write_meta(&mut object, Some(value), None),
+            _ => object.member(name, value.get()),
+        }
+    }
+    object.close();
+    Ok(())
+}
+
+fn write_for_modern(out: &mut Vec<u8>, raw: &str, cache: CacheHint, server_info: &str) -> Result<(), ResultError> {
+    let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
+    check_type(&members)?;
+    let mut object = ObjectWriter::open(out);
+    object.string("resultType", COMPLETE);
+    for (name, value) in members.iter() {
+        match name {
+            "resultType" | "_meta" => {}
+            "ttlMs" | "cacheScope" if cache != CacheHint::Absent => {}
+            _ => object.member(name, value.get()),
+        }
+    }
+    if cache == CacheHint::PrivateStale {
+        object.member("ttlMs", "0");
+        object.string("cacheScope", "private");
+    }
+    write_meta(&mut object, members.get("_meta"), Some(server_info));
+    object.close();
+    Ok(())
+}
+
+/// Only complete results are asked for: no client capability is declared that would allow another kind.
+fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
+    match members.get("resultType").map(object::string) {
+        None => Ok(()),
+        Some(Some(kind)) if kind == COMPLETE => Ok(()),
+        Some(_) => Err(ResultError::UnknownType),
+    }
+}
+
+/// The upstream's `_meta` without its own server info, and with ours where there is one to give.
+fn write_meta(object: &mut ObjectWriter<'_>, upstream: Option<&RawValue>, server_info: Option<&str>) {
+    let Some(members) = upstream.map_or_else(|| Some(Members::default()), |raw| Members::parse(raw.get())) else {
+        // Not an object: none of our business, and nothing can be added to it.
+        if let Some(raw) = upstream {
+            object.member("_meta", raw.get());
+        }
+        return;
+    };
+    let kept: Vec<_> = members.iter().filter(|(name, _)| *name != meta::SERVER_INFO).collect();
+    if kept.is_empty() && server_info.is_none() && members.get(meta::SERVER_INFO).is_some() {
+        return;
+    }
+    let mut out = ObjectWriter::open(object.name("_meta"));
+    for (name, value) in kept {
+        out.member(name, value.get());
+    }
+    if let Some(info) = server_info {
+        out.member(meta::SERVER_INFO, info);
+    }
+    out.close();
+}
+
+const COMPLETE: &str = "complete";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaped(result: &str, from: Era, to: Era, cache: CacheHint) -> String {
+        let raw: &RawValue = serde_json::from_str(result).unwrap();
+        let id: &RawValue = serde_json::from_str("7").unwrap();
+        match response(Id::from_raw(id).unwrap(), raw, from, to, cache, "{\"name\":\"f\"}") {
+            Ok(out) => {
+                let text = String::from_utf8(out).unwrap();
+                text.strip_prefix(r#"{"jsonrpc":"2.0","id":7,"result":"#)
+                    .unwrap()
+                    .strip_suffix('}')
+                    .unwrap()
+                    .to_owned()
+            }
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_modern_result_loses_for_a_legacy_client_what_only_modern_knows() {
+        let modern = r#"{"resultType":"complete","content":[ ],"odd":1.0,"ttlMs":5,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{},"k":1}}"#;
+        assert_eq!(
+            shaped(modern, Era::Modern, Era::Legacy, CacheHint::Absent),
+            r#"{"content":[ ],"odd":1.0,"_meta":{"k":1}}"#
+        );
+        let only_info = r#"{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#;
+        assert_eq!(
+            shaped(only_info, Era::Modern, Era::Legacy, CacheHint::Absent),
+            r#"{"content":[]}"#
+        );
+    }
+
+    #[test]
+    fn a_legacy_result_gains_for_a_modern_client_what_modern_demands() {
+        let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f"}}"#;
+        assert_eq!(
+            shaped(
+                r#"{"content":[],"x":{"y":1}}"#,
+                Era::Legacy,
+                Era::Modern,
+                CacheHint::Absent
+            ),
+            format!(r#"{{"resultType":"complete","content":[],"x":{{"y":1}},{info}}}"#)
+        );
+        assert_eq!(
+            shaped(
+                r#"{"contents":[],"ttlMs":9}"#,
+                Era::Legacy,
+                Era::Modern,
+                CacheHint::PrivateStale
+            ),
+            format!(r#"{{"resultType":"complete","contents":[],"ttlMs":0,"cacheScope":"private",{info}}}"#)
+        );
+    }
+
+    #[test]
+    fn between_equal_eras_a_legacy_result_is_passed_byte_for_byte() {
+        let odd = r#"{ "content" : [ ], "resultType":"mine", "_meta": {} }"#;
+        assert_eq!(shaped(odd, Era::Legacy, Era::Legacy, CacheHint::Absent), odd);
+    }
+
+    #[test]
+    fn results_that_were_not_asked_for_are_refused() {
+        assert!(shaped(r#"{"resultType":"task"}"#, Era::Modern, Era::Legacy, CacheHint::Absent).contains("resultType"));
+        assert!(shaped("[]", Era::Modern, Era::Modern, CacheHint::Absent).contains("not a JSON object"));
+    }
+}
