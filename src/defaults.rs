@@ -49,3 +49,20 @@ pub const COALESCE: Duration = Duration::from_millis(100);
 pub const CHILD_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Requests in flight may finish for this long after the process was asked to stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Messages that may wait for a child process to read; further callers wait for room.
+pub const CHILD_QUEUE: usize = 64;
+/// Answers to a child's own requests that may wait for it to read; further ones are dropped.
+pub const CHILD_REPLIES_MAX: usize = 64;
+/// Notifications of a child process that are kept until they are taken; of more, the oldest are dropped.
+pub const CHILD_NOTIFICATIONS_MAX: usize = 1_024;
+/// Bytes of notifications that are kept, a single larger one excepted.
+pub const CHILD_NOTIFICATION_BYTES: usize = 1 << 20;
+/// A line of a child's standard error is cut at this many bytes.
+pub const CHILD_LOG_LINE_MAX: usize = 4 << 10;
+/// The last lines of a child's standard error that are kept to explain its end.
+pub const CHILD_LOG_LINES: usize = 20;
+/// A child process that closed a pipe may take this long to end by itself, so that its exit code is told.
+pub const CHILD_EXIT_GRACE: Duration = Duration::from_millis(500);
+/// What a dead child had printed is read for this long; something outside its group may hold the pipe open.
+pub const CHILD_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);

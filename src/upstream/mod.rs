@@ -1,5 +1,8 @@
 //! One hop to one MCP server.
 
 pub mod endpoint;
+mod lines;
+pub(crate) mod process;
+pub(crate) mod stdio;
 
 pub use endpoint::{Endpoint, HttpEndpoint, StdioCommand, Timeouts};

@@ -1,0 +1,223 @@
+//! One running child process as one JSON-RPC peer: a message a line in both directions.
+//!
+//! Each connection has a reader and a writer of its own, so that a child that does not read holds up nobody but
+//! the callers that wait for it, and a child that talks without end holds up nobody at all.
+
+mod calls;
+mod incoming;
+mod notifications;
+mod outbox;
+mod session;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use self::calls::Calls;
+use self::notifications::Notifications;
+use self::outbox::Outbox;
+use super::endpoint::StdioCommand;
+use super::process::{Ending, Process, SpawnError};
+use crate::defaults;
+use crate::mcp::Envelope;
+
+/// One running child, one JSON-RPC peer. When it is dropped the child is stopped in the background.
+#[derive(Debug)]
+pub(crate) struct StdioConnection {
+    link: Arc<Link>,
+    queue: mpsc::Sender<Outgoing>,
+    stop: CancellationToken,
+}
+
+/// How a child came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExitCause {
+    /// What happened.
+    pub(crate) ending: Ending,
+    /// The last lines of its standard error, oldest first. They are the child's own words: for the person who runs
+    /// it, not for clients or status.
+    pub(crate) last_words: Arc<[String]>,
+}
+
+/// Why a message did not get through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StdioError {
+    /// The process has ended.
+    #[error("{0}")]
+    Ended(ExitCause),
+    /// Two requests of the same id cannot wait at once.
+    #[error("request id {0} is in use already")]
+    IdInUse(u64),
+}
+
+impl StdioConnection {
+    /// Starts `command` for the server called `server` in logs. Needs a tokio runtime.
+    ///
+    /// Succeeds as soon as the process runs; whether it speaks MCP is seen at the first request.
+    pub(crate) fn spawn(server: &str, command: &StdioCommand) -> Result<Self, SpawnError> {
+        let (process, pipes) = Process::spawn(command)?;
+        let (queue, queued) = mpsc::channel(defaults::CHILD_QUEUE);
+        let connection = Self {
+            link: Arc::default(),
+            queue,
+            stop: CancellationToken::new(),
+        };
+        let session = session::run(
+            server.into(),
+            process,
+            pipes,
+            connection.link.clone(),
+            queued,
+            connection.stop.clone(),
+        );
+        tokio::spawn(session);
+        Ok(connection)
+    }
+
+    /// Sends one whole request whose id is the number `id`, and waits for the answer of that id: the whole message
+    /// as the child wrote it, result or error. There is no time limit but the caller's.
+    ///
+    /// When the future is dropped the child is told so by `notifications/cancelled`, unless the request was
+    /// `initialize` (2025-11-25 specification, cancellation) or never reached the child.
+    pub(crate) async fn request(&self, id: u64, message: Bytes) -> Result<Bytes, StdioError> {
+        let message = one_line(message);
+        let mut answer = self.link.calls.add(id, message.clone())?;
+        let _call = Waiting {
+            link: &self.link,
+            id,
+            message,
+        };
+        tokio::select! {
+            biased;
+            room = self.queue.reserve() => if let Ok(room) = room {
+                room.send(Outgoing::Call(id));
+            },
+            answer = &mut answer => return self.received(answer.ok()).await,
+        }
+        self.received(answer.await.ok()).await
+    }
+
+    /// Sends one whole notification; waits until there is room for it in the queue, not until it is written.
+    pub(crate) async fn notify(&self, message: Bytes) -> Result<(), StdioError> {
+        match self.queue.send(Outgoing::Notification(one_line(message))).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(StdioError::Ended(self.exited().await)),
+        }
+    }
+
+    /// The next notification of the child, the whole message as it wrote it; `None` once the process has ended and
+    /// all were taken. For one reader. Of those that nobody takes in time the oldest are dropped.
+    pub(crate) async fn notification(&self) -> Option<Bytes> {
+        self.link.notifications.next().await
+    }
+
+    /// Waits until the process and its group are gone.
+    pub(crate) async fn exited(&self) -> ExitCause {
+        let mut ended = self.link.ended.subscribe();
+        match ended.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(cause)) => cause.clone(),
+            _ => ExitCause::new(Ending::Stopped, Vec::new()),
+        }
+    }
+
+    /// Stops the process: its input is closed, then SIGTERM, then SIGKILL, [`defaults::CHILD_STOP_TIMEOUT`] in all.
+    /// Calls that are answered meanwhile succeed, the others fail.
+    pub(crate) async fn stop(&self) {
+        self.stop.cancel();
+        self.exited().await;
+    }
+
+    /// An answer that never comes means that the process has ended.
+    async fn received(&self, answer: Option<Result<Bytes, StdioError>>) -> Result<Bytes, StdioError> {
+        match answer {
+            Some(answer) => answer,
+            None => Err(StdioError::Ended(self.exited().await)),
+        }
+    }
+}
+
+impl Drop for StdioConnection {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl ExitCause {
+    pub(super) fn new(ending: Ending, last_words: Vec<String>) -> Self {
+        Self {
+            ending,
+            last_words: last_words.into(),
+        }
+    }
+}
+
+impl fmt::Display for ExitCause {
+    /// Without the last words: the text is the same each time the same thing happens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ending.fmt(f)
+    }
+}
+
+impl StdioError {
+    /// One CamelCase word for conditions and metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Ended(cause) => cause.ending.reason(),
+            Self::IdInUse(_) => "IdInUse",
+        }
+    }
+}
+
+/// What a connection shares with its session.
+#[derive(Debug, Default)]
+struct Link {
+    calls: Calls,
+    outbox: Outbox,
+    notifications: Notifications,
+    ended: watch::Sender<Option<ExitCause>>,
+}
+
+/// A caller's message on its way to the writer.
+#[derive(Debug)]
+enum Outgoing {
+    /// The request of this id; its message lies with the call.
+    Call(u64),
+    /// A whole notification.
+    Notification(Bytes),
+}
+
+/// A call until its future is done or dropped.
+struct Waiting<'a> {
+    link: &'a Link,
+    id: u64,
+    message: Bytes,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.link.calls.give_up(self.id) && !is_initialize(&self.message) {
+            self.link.outbox.cancel(self.id);
+        }
+    }
+}
+
+fn is_initialize(message: &[u8]) -> bool {
+    let envelope = Envelope::parse(message, usize::MAX);
+    envelope.is_ok_and(|envelope| envelope.method.is_some_and(|method| method.as_str() == "initialize"))
+}
+
+/// A client's JSON is forwarded as it was written, line ends between its tokens included; within strings JSON has
+/// none, so that they can become spaces.
+fn one_line(message: Bytes) -> Bytes {
+    let is_line_end = |b: &u8| matches!(b, b'\n' | b'\r');
+    if !message.iter().any(is_line_end) {
+        return message;
+    }
+    message.iter().map(|b| if is_line_end(b) { b' ' } else { *b }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The life of one child process: its pipes are served, its end is noticed or brought about.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::incoming::{self, Incoming, Junk};
+use super::{ExitCause, Link, Outgoing};
+use crate::defaults;
+use crate::upstream::lines::{Line, Lines, printable};
+use crate::upstream::process::{Ending, Pipes, Process};
+
+/// Serves the child until its end, of itself or by `stop`; then every call fails and `link.ended` is set.
+pub(super) async fn run(
+    server: Arc<str>,
+    mut process: Process,
+    pipes: Pipes,
+    link: Arc<Link>,
+    queue: mpsc::Receiver<Outgoing>,
+    stop: CancellationToken,
+) {
+    info!(%server, pid = process.id(), "process started");
+    let mut pumps = Pumps::start(&server, pipes, &link, queue);
+    let event = tokio::select! {
+        () = process.exited() => Event::Exited,
+        fault = pumps.fault() => Event::Fault(fault),
+        () = stop.cancelled() => Event::Stopped,
+    };
+    let event = match event {
+        // Most often it is about to end, and its exit code says more.
+        Event::Fault(Ending::OutputClosed | Ending::InputClosed)
+            if timeout(defaults::CHILD_EXIT_GRACE, process.exited()).await.is_ok() =>
+        {
+            Event::Exited
+        }
+        event => event,
+    };
+    let ending = match event {
+        Event::Exited => {
+            let status = process.kill().await;
+            pumps.drain().await;
+            Ending::of(status)
+        }
+        Event::Fault(fault) => {
+            // Nobody waits for a process that cannot be spoken to.
+            end(&link, &ExitCause::new(fault.clone(), pumps.last_words()));
+            pumps.close_input();
+            process.stop(defaults::CHILD_STOP_TIMEOUT).await;
+            pumps.drain().await;
+            fault
+        }
+        Event::Stopped => {
+            pumps.close_input();
+            process.stop(defaults::CHILD_STOP_TIMEOUT).await;
+            pumps.drain().await;
+            Ending::Stopped
+        }
+    };
+    let cause = ExitCause::new(ending, pumps.last_words());
+    match &cause.ending {
+        Ending::Stopped => info!(%server, "process stopped"),
+        ending => warn!(%server, last_words = cause.last_words.join("\n"), "{ending}"),
+    }
+    end(&link, &cause);
+    link.ended.send_replace(Some(cause));
+}
+
+/// What ends a session.
+enum Event {
+    Exited,
+    Fault(Ending),
+    Stopped,
+}
+
+fn end(link: &Link, cause: &ExitCause) {
+    link.calls.end(cause);
+    link.notifications.end();
+}
+
+/// The tasks that serve the three pipes.
+struct Pumps {
+    tasks: JoinSet<Option<Ending>>,
+    writer: AbortHandle,
+    log: Arc<Log>,
+}
+
+impl Pumps {
+    fn start(server: &Arc<str>, pipes: Pipes, link: &Arc<Link>, queue: mpsc::Receiver<Outgoing>) -> Self {
+        let log = Arc::new(Log {
+            server: server.clone(),
+            last: Mutex::default(),
+        });
+        let mut tasks = JoinSet::new();
+        let writer = tasks.spawn(write(pipes.stdin, link.clone(), queue));
+        tasks.spawn(read(pipes.stdout, link.clone(), server.clone()));
+        tasks.spawn(follow(pipes.stderr, log.clone()));
+        Self { tasks, writer, log }
+    }
+
+    /// Waits for what makes the child useless.
+    async fn fault(&mut self) -> Ending {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(Some(fault))) => return fault,
+                Some(Ok(None)) => {}
+                Some(Err(e)) => return Ending::Unreadable(e.to_string()),
+                None => pending().await,
+            }
+        }
+    }
+
+    fn close_input(&self) {
+        self.writer.abort();
+    }
+
+    /// Reads what the child had still printed.
+    async fn drain(&mut self) {
+        self.close_input();
+        let drained = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(defaults::CHILD_DRAIN_TIMEOUT, drained).await.is_err() {
+            debug!(server = %self.log.server, "something outside the process group holds its pipes open");
+        }
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        self.log
+            .last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
+    }
+}
+
+/// Writes one message after the other, so that lines never mix. Ends when the child closed its input, or when the
+/// connection is gone.
+async fn write(mut stdin: ChildStdin, link: Arc<Link>, mut queue: mpsc::Receiver<Outgoing>) -> Option<Ending> {
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = link.outbox.next() => message,
+            next = queue.recv() => match next? {
+                Outgoing::Notification(message) => message,
+                Outgoing::Call(id) => match link.calls.take_message(id) {
+                    Some(message) => message,
+                    None => continue,
+                },
+            },
+        };
+        if stdin.write_all_buf(&mut message.chain(&b"\n"[..])).await.is_err() {
+            return Some(Ending::InputClosed);
+        }
+    }
+}
+
+/// Reads messages until the child closes its output or sends what is not taken.
+async fn read(stdout: ChildStdout, link: Arc<Link>, server: Arc<str>) -> Option<Ending> {
+    let mut lines = Lines::new(BufReader::with_capacity(READ_BUFFER, stdout), defaults::EVENT_MAX);
+    let mut told = Told::default();
+    loop {
+        match lines.next().await {
+            Ok(Some(Line::Whole(line))) => {
+                for message in incoming::read(&Bytes::from(line)) {
+                    deliver(message, &link, &server, &mut told);
+                }
+            }
+            Ok(Some(Line::Cut(_))) => return Some(Ending::LineTooLong(defaults::EVENT_MAX)),
+            Ok(None) => return Some(Ending::OutputClosed),
+            Err(e) => return Some(Ending::Unreadable(e.to_string())),
+        }
+    }
+}
+
+fn deliver(message: Incoming, link: &Link, server: &str, told: &mut Told) {
+    match message {
+        Incoming::Answer(id, message) => {
+            if !link.calls.answer(id, message) {
+                told.junk(Junk::UnknownId, server);
+            }
+        }
+        Incoming::Notification(message) => {
+            if let Some(dropped) = link.notifications.push(message) {
+                dropped_notifications(dropped, server);
+            }
+        }
+        Incoming::Request(reply) => {
+            if !link.outbox.reply(reply) {
+                told.unread_replies(server);
+            }
+        }
+        Incoming::Junk(junk) => told.junk(junk, server),
+    }
+}
+
+/// Logs a child's standard error line by line.
+async fn follow(stderr: ChildStderr, log: Arc<Log>) -> Option<Ending> {
+    let mut lines = Lines::new(BufReader::new(stderr), defaults::CHILD_LOG_LINE_MAX);
+    while let Ok(Some(line)) = lines.next().await {
+        match line {
+            Line::Whole(line) => log.add(&line),
+            Line::Cut(line) => {
+                log.add(&line);
+                lines.skip_rest().await.ok()?;
+            }
+        }
+    }
+    None
+}
+
+const READ_BUFFER: usize = 32 << 10;
+
+/// The last lines of a child's standard error.
+struct Log {
+    server: Arc<str>,
+    last: Mutex<VecDeque<String>>,
+}
+
+impl Log {
+    fn add(&self, line: &[u8]) {
+        let line = printable(line);
+        debug!(server = %self.server, "stderr: {line}");
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() == defaults::CHILD_LOG_LINES {
+            last.pop_front();
+        }
+        last.push_back(line);
+    }
+}
+
+/// Told at 1, 2, 4, 8 … drops.
+fn dropped_notifications(dropped: u64, server: &str) {
+    if dropped.is_power_of_two() {
+        warn!(
+            server,
+            dropped, "notifications come faster than they are taken; the oldest are dropped"
+        );
+    }
+}
+
+/// What was logged already: a child that prints one stray line most often prints thousands.
+#[derive(Default)]
+struct Told {
+    junk: Vec<Junk>,
+    replies: bool,
+}
+
+impl Told {
+    fn junk(&mut self, junk: Junk, server: &str) {
+        if self.junk.contains(&junk) {
+            return;
+        }
+        self.junk.push(junk);
+        match junk {
+            Junk::NotJson => debug!(server, "lines on standard output that are not JSON are skipped"),
+            Junk::NotAMessage => debug!(server, "JSON on standard output that is no JSON-RPC message is skipped"),
+            Junk::NotUtf8 => warn!(server, "lines on standard output that are not UTF-8 are skipped"),
+            Junk::UnknownId => debug!(server, "answers to no request that waits are skipped"),
+        }
+    }
+
+    fn unread_replies(&mut self, server: &str) {
+        if !std::mem::replace(&mut self.replies, true) {
+            warn!(
+                server,
+                "the process does not read the answers to its requests; further ones are dropped"
+            );
+        }
+    }
+}
