@@ -1,0 +1,230 @@
+//! From an `MCPServer` to what the planner needs of it: the parts that a cluster and one machine share.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+use super::plan::{ObjectKey, ServerInput, Unresolved};
+use super::reference::{Reference, References};
+use crate::api::MCPServer;
+use crate::api::server::Timeouts as TimeoutSpec;
+use crate::api::source::{Header, RemoteSource};
+use crate::upstream::{Endpoint, HttpEndpoint, Timeouts};
+
+/// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
+const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The planner's view of `server`, which is reached at `endpoint`.
+pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) -> ServerInput {
+    let metadata = &server.metadata;
+    let policy = server.spec.federation.as_ref();
+    ServerInput {
+        key: ObjectKey::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        ),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        allowed_namespaces: policy.map(|p| p.allowed_namespaces.clone()).unwrap_or_default(),
+        disabled: server.spec.disabled,
+        timeouts: timeouts(server.spec.timeouts.as_ref()),
+        endpoint,
+    }
+}
+
+/// The waits of a manifest over the defaults. Zero means the default, and no limit for a call.
+pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
+    let default = Timeouts::default();
+    let Some(spec) = spec else {
+        return default;
+    };
+    let given = |duration: Option<kube::core::Duration>| {
+        let duration = Duration::from(duration?);
+        (!duration.is_zero()).then(|| duration.min(TIMEOUT_MAX))
+    };
+    Timeouts {
+        connect: given(spec.connect).unwrap_or(default.connect),
+        list: given(spec.list).unwrap_or(default.list),
+        call: given(spec.call),
+        resource: given(spec.resource).unwrap_or(default.resource),
+    }
+}
+
+/// Where a remote server is reached. Header values that name a Secret or ConfigMap are taken from `references`.
+///
+/// # Errors
+/// Says which part of the manifest cannot be used, or which value is missing.
+pub fn remote_endpoint(
+    remote: &RemoteSource,
+    namespace: &str,
+    references: &References,
+) -> Result<Endpoint, Unresolved> {
+    let mut headers = HeaderMap::with_capacity(remote.headers.len());
+    for header in &remote.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| Unresolved {
+            reason: "InvalidHeader",
+            message: format!("spec.remote.headers: {:?} is not a valid header name", header.name),
+        })?;
+        if let Some(value) = header_value(header, namespace, references)? {
+            headers.insert(name, value);
+        }
+    }
+    Ok(Endpoint::Http(HttpEndpoint {
+        url: remote_url(&remote.url)?,
+        headers,
+    }))
+}
+
+/// The Secrets and ConfigMaps that a remote server's headers name.
+pub fn header_references<'a>(remote: &'a RemoteSource, namespace: &'a str) -> impl Iterator<Item = Reference> + 'a {
+    let sources = remote.headers.iter().filter_map(|header| header.value_from.as_ref());
+    sources.filter_map(move |source| Reference::of_value(namespace, source))
+}
+
+fn remote_url(url: &str) -> Result<Uri, Unresolved> {
+    let invalid = |why: &str| Unresolved {
+        reason: "InvalidURL",
+        message: format!("spec.remote.url {why}"),
+    };
+    let uri: Uri = url.parse().map_err(|_| {
+        invalid("is not a valid address; give an absolute one, for example https://mcp.example.com/mcp")
+    })?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(invalid("must start with http:// or https://"));
+    }
+    match uri.authority() {
+        Some(authority) if authority.as_str().contains('@') => Err(invalid(
+            "must not carry a user name or password; send an Authorization header from a Secret (spec.remote.headers)",
+        )),
+        Some(_) => Ok(uri),
+        None => Err(invalid("names no host")),
+    }
+}
+
+/// The header's value, marked sensitive: literal values hold keys and tokens as well. `None` where it is optional and missing.
+fn header_value(header: &Header, namespace: &str, references: &References) -> Result<Option<HeaderValue>, Unresolved> {
+    let bytes = match (&header.value, &header.value_from) {
+        (Some(value), _) => value.as_bytes(),
+        (None, Some(source)) => match references.value(namespace, source)? {
+            Some(value) => value,
+            None => return Ok(None),
+        },
+        (None, None) => return Ok(None),
+    };
+    let mut value = HeaderValue::from_bytes(bytes).map_err(|_| Unresolved {
+        reason: "InvalidHeader",
+        message: format!(
+            "the value of header {:?} has characters that a header cannot carry, for example a line break at its end; remove them",
+            header.name
+        ),
+    })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::server::NamespacesFrom;
+    use crate::fleet::reference::{Content, ReferenceKind};
+
+    fn server(spec: serde_json::Value) -> MCPServer {
+        let object = json!({
+            "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer",
+            "metadata": {"name": "web", "namespace": "team", "labels": {"tier": "one"}},
+            "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn endpoint(spec: serde_json::Value, references: &References) -> Result<Endpoint, Unresolved> {
+        let server = server(json!({ "remote": spec }));
+        remote_endpoint(server.spec.remote.as_ref().unwrap(), "team", references)
+    }
+
+    fn secret(value: &[u8]) -> References {
+        let reference = Reference::new(ReferenceKind::Secret, "team", "keys");
+        let values = BTreeMap::from([("api".to_owned(), value.to_vec())]);
+        [(reference, Content::Found(values))].into_iter().collect()
+    }
+
+    fn keyed() -> serde_json::Value {
+        json!({
+            "url": "https://example.com/mcp",
+            "headers": [
+                {"name": "X-Plain", "value": "plain"},
+                {"name": "Authorization", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "api"}}},
+            ],
+        })
+    }
+
+    #[test]
+    fn defaults_hold_where_the_manifest_is_silent() {
+        let server = server(json!({"remote": {"url": "http://example.com/mcp"}}));
+        let endpoint = Err(Unresolved {
+            reason: "Test",
+            message: String::new(),
+        });
+        let input = server_input(&server, endpoint);
+        assert_eq!(input.key, ObjectKey::new("team", "web"));
+        assert_eq!(input.labels, BTreeMap::from([("tier".into(), "one".into())]));
+        assert_eq!(input.allowed_namespaces.from, NamespacesFrom::Same);
+        assert_eq!(input.timeouts, Timeouts::default());
+        assert!(!input.disabled);
+    }
+
+    #[test]
+    fn timeouts_are_taken_and_bounded() {
+        let spec = serde_json::from_value(json!({"connect": "0s", "call": "1h30m", "list": "90000h"})).unwrap();
+        let timeouts = timeouts(Some(&spec));
+        assert_eq!(timeouts.connect, Timeouts::default().connect);
+        assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
+        assert_eq!(timeouts.list, TIMEOUT_MAX);
+    }
+
+    #[test]
+    fn headers_come_from_secrets_and_stay_out_of_debug_output() {
+        let Endpoint::Http(http) = endpoint(keyed(), &secret(b"Bearer hidden")).unwrap() else {
+            panic!("a remote server is reached by HTTP");
+        };
+        assert_eq!(http.headers["authorization"], "Bearer hidden");
+        assert_eq!(http.headers["x-plain"], "plain");
+        assert!(!format!("{http:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn a_missing_secret_leaves_the_server_unresolved_and_is_named() {
+        let unresolved = endpoint(keyed(), &References::default()).unwrap_err();
+        assert_eq!(unresolved.reason, "RefPending");
+        let missing = Reference::new(ReferenceKind::Secret, "team", "keys");
+        let references = [(missing, Content::Missing)].into_iter().collect();
+        let unresolved = endpoint(keyed(), &references).unwrap_err();
+        assert_eq!(unresolved.reason, "RefNotFound");
+        assert!(unresolved.message.contains("\"keys\""), "{}", unresolved.message);
+    }
+
+    #[test]
+    fn a_line_break_in_a_secret_is_told_without_its_value() {
+        let unresolved = endpoint(keyed(), &secret(b"hidden\n")).unwrap_err();
+        assert_eq!(unresolved.reason, "InvalidHeader");
+        assert!(unresolved.message.contains("Authorization") && !unresolved.message.contains("hidden"));
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_refused() {
+        for url in [
+            "",
+            "/mcp",
+            "ftp://example.com",
+            "https://me:pw@example.com/mcp",
+            "https://exa mple.com",
+        ] {
+            let unresolved = endpoint(json!({ "url": url }), &References::default()).unwrap_err();
+            assert_eq!(unresolved.reason, "InvalidURL", "{url}");
+            assert!(!unresolved.message.contains("pw"), "{}", unresolved.message);
+        }
+    }
+}
