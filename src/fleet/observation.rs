@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::ObjectKey;
 use crate::api::federation::IndexStatus;
 use crate::api::server::{CatalogStatus, ServerInfo};
+use crate::upstream::Endpoint;
 
 /// Everything observed, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Observations {
 /// One upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerObservation {
+    /// What was tried, so that nothing is claimed for an address or key that changed since.
+    pub endpoint: Endpoint,
     /// Whether it can be called.
     pub state: UpstreamState,
     /// What the server said of itself, once it was reached.
