@@ -1,1 +1,5 @@
+//! Integration tests: one binary, one module for each family of behaviour.
 
+mod apiserver;
+#[cfg(test)] // tells clippy that these are tests too
+mod support;

@@ -1,0 +1,4 @@
+//! What the integration tests stand on.
+
+pub(crate) mod apiserver;
+pub(crate) mod skip;
