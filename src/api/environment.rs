@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set value or valueFrom, not both"),
-    validation = Rule::new("self.name.matches('^[^=]+$')").message("an environment variable's name must not contain '='")
+    validation = Rule::new("self.name.matches('^[ -<>-~]+$')").message("a variable's name must be printable ASCII without '='; for example API_TOKEN").field_path(".name")
 )]
 pub struct EnvVar {
     /// Name of the variable.

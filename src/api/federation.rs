@@ -31,7 +31,7 @@ use super::condition::Condition;
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url", priority = 1),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 52").message("metadata.name must be at most 52 characters of a-z, 0-9 and '-', start with a letter and end with a letter or digit; choose another name")
 )]
-#[x_kube(validation = Rule::new("has(self.access)").message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who reaches the gateway"))]
+#[x_kube(validation = Rule::new("has(self.access)").message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".access"))]
 #[serde(rename_all = "camelCase")]
 pub struct MCPFederationSpec {
     /// Which install owns this object: the one started with the same --class.
@@ -56,8 +56,8 @@ pub struct MCPFederationSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.server) != has(self.selector)").message("set exactly one of server and selector"),
-    validation = Rule::new("!has(self.prefix) || has(self.server)").message("prefix goes only with server; selected servers are prefixed with their own names"),
-    validation = Rule::new("!has(self.prefix) || self.prefix == '' || (self.prefix.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$') && !self.prefix.contains('__'))").message("prefix must be at most 32 letters, digits, '_' or '-', start and end with a letter or digit, and not contain '__'")
+    validation = Rule::new("!has(self.prefix) || has(self.server)").message("prefix goes only with server; selected servers are prefixed with their own names; remove it").field_path(".prefix"),
+    validation = Rule::new("!has(self.prefix) || self.prefix == '' || (self.prefix.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$') && !self.prefix.contains('__'))").message("prefix must be at most 32 letters, digits, '_' or '-', start and end with a letter or digit, and not contain '__'").field_path(".prefix")
 )]
 pub struct Member {
     /// Name of the member, unique in the federation.
@@ -112,7 +112,7 @@ impl LabelSelector {
 
 /// Who may connect to a federation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("has(self.anonymous)").message("set anonymous: {} to let everyone in who reaches the gateway"))]
+#[x_kube(validation = Rule::new("has(self.anonymous)").message("set anonymous: {} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".anonymous"))]
 pub struct Access {
     /// Everyone may connect without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]

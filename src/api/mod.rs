@@ -4,12 +4,14 @@
 //! `mcpfleet up` refuse the same objects with the same words.
 
 pub mod condition;
+mod definition;
 pub mod environment;
 pub mod federation;
 pub mod server;
 pub mod source;
 
 pub use condition::Condition;
+pub use definition::definitions;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 
@@ -19,10 +21,3 @@ pub const GROUP: &str = "mcpfleet.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Status lists are cut at this length; what was cut is counted in `truncated`.
 pub const STATUS_LIST_MAX: usize = 100;
-
-/// The custom resource definitions as the API server takes them, in the order they are installed.
-pub fn definitions() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
-{
-    use kube::CustomResourceExt;
-    vec![MCPServer::crd(), MCPFederation::crd()]
-}

@@ -1,6 +1,6 @@
 //! `MCPServer`: one server of the fleet.
 
-use kube::core::Duration;
+use kube::core::{Duration, Rule};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,22 +75,22 @@ pub struct Timeouts {
     /// Opening a connection, or starting a process and its handshake. Default 5s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    #[x_kube(validation = duration())]
     pub connect: Option<Duration>,
     /// Reading one list of the server. Default 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    #[x_kube(validation = duration())]
     pub list: Option<Duration>,
     /// One tool call or prompt. No limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    #[x_kube(validation = duration())]
     pub call: Option<Duration>,
     /// Reading one resource. Default 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')").message("must be a duration such as 500ms, 10s or 1h30m"))]
+    #[x_kube(validation = duration())]
     pub resource: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ pub struct FederationPolicy {
 /// The namespaces whose federations may use a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(self.from == 'Selector') == has(self.selector)").message("selector goes with from: Selector, and only with it"))]
+#[x_kube(validation = Rule::new("(self.from == 'Selector') == has(self.selector)").message("selector goes with from: Selector, and only with it").field_path(".selector"))]
 pub struct AllowedNamespaces {
     /// Same: only the server's own namespace. Selector: those that `selector` matches, and its own. All: every one.
     #[serde(default)]
@@ -202,4 +202,10 @@ pub struct CatalogStatus {
 
 fn default_replicas() -> i32 {
     1
+}
+
+/// A duration as Go writes it. The digits are bounded so that no sum overflows.
+fn duration() -> Rule {
+    Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h))+$') && self.matches('[1-9]')")
+        .message("must be a duration above zero, such as 500ms, 10s or 1h30m")
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::KubeSchema;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use kube::core::Rule;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::environment::{EnvFrom, EnvVar, ValueSource};
 
@@ -14,6 +16,7 @@ use super::environment::{EnvFrom, EnvVar, ValueSource};
 pub struct ContainerSource {
     /// The image, with tag or digest.
     #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = Rule::new("self.matches('^[^ \\t\\r\\n]+$')").message("image must be a reference without spaces, for example ghcr.io/acme/tools:1.2"))]
     pub image: String,
     /// Replaces the image's entrypoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +128,7 @@ pub enum PackageRunner {
 pub struct RemoteSource {
     /// Address of its MCP endpoint.
     #[schemars(length(min = 1, max = 2048))]
-    #[x_kube(validation = Rule::new("isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHost() != ''").message("url must be an absolute http or https address, for example https://mcp.example.com/mcp"))]
+    #[x_kube(validation = address(), validation = no_credentials())]
     pub url: String,
     /// Headers sent with every request, for example an API key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,8 +142,9 @@ pub struct RemoteSource {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.value) != has(self.valueFrom)").message("set exactly one of value and valueFrom"),
-    validation = Rule::new("self.name.matches('^[A-Za-z0-9!#$%&*+.^_|~-]+$')").message("name must be a valid header name"),
-    validation = Rule::new("!(self.name.lowerAscii() in ['accept', 'content-type', 'content-length', 'host', 'connection', 'transfer-encoding', 'mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']) && !self.name.lowerAscii().startsWith('mcp-param-')").message("this header is set by the gateway itself; remove it")
+    validation = Rule::new("!has(self.value) || self.value.matches('^[\\t -~]*$')").message("a header's value must be printable ASCII on one line; remove line breaks").field_path(".value"),
+    validation = Rule::new("self.name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\")").message("must be a header name, for example Authorization").field_path(".name"),
+    validation = reserved_header()
 )]
 pub struct Header {
     /// Name of the header.
@@ -159,13 +163,13 @@ pub struct Header {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// The most the container may use, by resource name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "quantities")]
+    /// The most the container may use, by resource name: cpu such as 500m or 2, memory such as 256Mi.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "quantities")]
+    #[schemars(schema_with = "quantities_schema")]
     pub limits: BTreeMap<String, String>,
-    /// What the scheduler sets aside for it, by resource name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "quantities")]
+    /// What the scheduler sets aside for it, by resource name: cpu such as 500m or 2, memory such as 256Mi.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "quantities")]
+    #[schemars(schema_with = "quantities_schema")]
     pub requests: BTreeMap<String, String>,
 }
 
@@ -194,11 +198,69 @@ fn default_path() -> String {
     crate::defaults::CONTAINER_PATH.into()
 }
 
-/// Quantities are strings here; the API server's own check on the workload names a bad one.
-fn quantities(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
+/// Header names that belong to the protocol or the connection; `mcp-param-` is a prefix of more.
+pub const RESERVED_HEADERS: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
+fn reserved_header() -> Rule {
+    Rule::new(format!(
+        "!(self.name.lowerAscii() in ['{}']) && !self.name.lowerAscii().startsWith('mcp-param-')",
+        RESERVED_HEADERS.join("', '")
+    ))
+    .message("this header is set by the gateway itself; remove it")
+    .field_path(".name")
+}
+
+/// An absolute URL (RFC 3986) of the characters and ports that an HTTP client takes as they stand.
+fn address() -> Rule {
+    const HOST: &str = "([A-Za-z0-9._-]+|\\\\[[0-9A-Fa-f:.]+\\\\])";
+    const PORT: &str = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]";
+    Rule::new(format!(
+        "self.matches(\"^https?://([^/?#@]*@)?{HOST}(:({PORT}))?([/?][A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?$\")"
+    ))
+    .message("url must be an absolute http or https address, for example https://mcp.example.com/mcp")
+}
+
+fn no_credentials() -> Rule {
+    Rule::new("!self.matches('^https?://[^/?#]*@')")
+        .message("url must not hold a user name or password; put them into headers with valueFrom")
+}
+
+/// Quantities are strings; whole numbers are taken for them, as Kubernetes does.
+fn quantities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let quantities = BTreeMap::<String, IntOrString>::deserialize(deserializer)?;
+    let text = |quantity| match quantity {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text,
+    };
+    Ok(quantities
+        .into_iter()
+        .map(|(name, quantity)| (name, text(quantity)))
+        .collect())
+}
+
+fn quantities_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
         "type": "object",
         "maxProperties": 16,
-        "additionalProperties": {"type": "string", "maxLength": 64}
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": true,
+            "maxLength": 64,
+            "x-kubernetes-validations": [{
+                "rule": "isQuantity(string(self))",
+                "message": "must be a quantity, for example 500m, 2 or 256Mi"
+            }]
+        }
     })
 }
