@@ -25,6 +25,8 @@ pub const CATALOG_TTL: Duration = Duration::from_secs(60);
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two tries of a failed upstream.
 pub const RETRY_MAX: Duration = Duration::from_secs(30);
+/// The last good catalog of a failing upstream is served this long.
+pub const STALE_FOR: Duration = Duration::from_secs(600);
 /// Most pages of one list that are followed.
 pub const LIST_PAGES_MAX: usize = 1_000;
 /// Most items of one list that are kept.

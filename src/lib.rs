@@ -24,6 +24,8 @@
 pub mod api;
 pub mod defaults;
 pub mod fleet;
+pub mod gateway;
 pub mod index;
 pub mod mcp;
+pub mod metrics;
 pub mod upstream;

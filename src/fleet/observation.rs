@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::ObjectKey;
 use crate::api::federation::IndexStatus;
 use crate::api::server::{CatalogStatus, ServerInfo};
-use crate::upstream::Endpoint;
+use crate::index::{Catalog, List};
+use crate::upstream::{Endpoint, Peer};
 
 /// Everything observed, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,4 +68,27 @@ pub struct MemberObservation {
     pub problem: Option<(&'static str, String)>,
     /// Tools it contributes.
     pub tools: usize,
+}
+
+/// What a server said of itself, as status tells it.
+pub(super) fn server_info(peer: &Peer) -> ServerInfo {
+    ServerInfo {
+        name: peer.name.clone(),
+        version: peer.version.clone(),
+        protocol_version: peer.revision.to_string(),
+        era: peer.era().to_string(),
+    }
+}
+
+/// A catalog in numbers.
+pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
+    let count = |list| i64::try_from(catalog.list(list).len()).unwrap_or(i64::MAX);
+    CatalogStatus {
+        tools: count(List::Tools),
+        resources: count(List::Resources),
+        templates: count(List::Templates),
+        prompts: count(List::Prompts),
+        complete: catalog.complete,
+        digest: catalog.digest().to_owned(),
+    }
 }

@@ -18,6 +18,7 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     /// False: a list was cut at the page or item cap.
     pub complete: bool,
+    digest: String,
 }
 
 /// One entry of a list.
@@ -115,8 +116,14 @@ impl Catalog {
         }
     }
 
-    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order.
-    pub fn digest(&self) -> String {
+    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order; empty before [`Self::sealed`].
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The catalog once all its entries are there.
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
         let mut context = Context::new(&SHA256);
         for list in List::ALL {
             context.update(list.member().as_bytes());
@@ -132,6 +139,7 @@ impl Catalog {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        format!("sha256:{hex}")
+        self.digest = format!("sha256:{hex}");
+        self
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::catalog::{Catalog, Item, List};
-use super::naming;
+use super::{naming, template};
 use crate::api::federation::IndexStatus;
 use crate::mcp::object::{self, Members, ObjectWriter};
 use crate::mcp::{Era, meta};
@@ -78,6 +78,23 @@ impl Index {
             List::Templates => &self.templates,
             List::Prompts => &self.prompts,
         }
+    }
+
+    /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits.
+    pub fn resource(&self, uri: &str) -> Option<Target> {
+        if let Some(target) = self.resources.target(uri) {
+            return Some(target.clone());
+        }
+        let fitting = self
+            .templates
+            .targets
+            .iter()
+            .filter(|(template, _)| template::matches(template, uri));
+        let (_, owner) = fitting.min_by_key(|(template, target)| (target.member, *template))?;
+        Some(Target {
+            member: owner.member,
+            original: uri.to_owned(),
+        })
     }
 
     /// How many tools the member in this place contributes.
@@ -179,11 +196,8 @@ mod tests {
 
     fn member(prefix: &str, tools: &[Value]) -> MemberCatalog {
         let item = |tool: &Value| Item::read(List::Tools, serde_json::value::to_raw_value(tool).unwrap()).unwrap();
-        let catalog = Catalog {
-            tools: tools.iter().map(item).collect(),
-            complete: true,
-            ..Catalog::default()
-        };
+        let mut catalog = Catalog::default();
+        catalog.tools = tools.iter().map(item).collect();
         MemberCatalog {
             server: format!("server-{prefix}"),
             prefix: prefix.into(),

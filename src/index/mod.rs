@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod merge;
 pub mod naming;
+pub mod template;
 
 pub use catalog::{Catalog, Item, List};
 pub use merge::{Index, Listing, MemberCatalog, Target};

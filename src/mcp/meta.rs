@@ -1,6 +1,6 @@
 //! `_meta`: the protocol's own keys in it, read from clients and written for upstreams (2026-07-28, overview).
 
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use super::object::{self, Members, ObjectWriter};
 use super::version::{Era, Revision};
@@ -20,42 +20,46 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The token of progress notifications.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
-/// The `_meta` of a request's params.
-pub fn of_params(params: Option<&RawValue>) -> Option<&RawValue> {
-    Members::parse(params?.get())?.get("_meta")
-}
-
 /// What a request says of the revision it is written in.
 #[derive(Debug, PartialEq, Eq)]
-pub enum VersionClaim {
+pub enum VersionClaim<'a> {
     /// Nothing: a Legacy request, unless a header says otherwise.
     None,
     /// A revision's name.
-    Named(String),
+    Named(Cow<'a, str>),
     /// The key is there, but is no string.
     Malformed,
 }
 
-impl VersionClaim {
+impl<'a> VersionClaim<'a> {
     /// Reads the claim of a request's `_meta`.
-    pub fn of(meta: Option<&Members<'_>>) -> Self {
+    pub fn of(meta: Option<&Members<'a>>) -> Self {
         match meta.and_then(|m| m.get(PROTOCOL_VERSION)) {
             None => Self::None,
-            Some(raw) => object::string(raw).map_or(Self::Malformed, |name| Self::Named(name.into_owned())),
+            Some(raw) => object::string(raw).map_or(Self::Malformed, Self::Named),
         }
     }
 }
 
 /// Writes the `_meta` member of a request to an upstream: the client's own keys as they are, none of the keys that
 /// speak of the client's hop, and for a Modern upstream those of our hop.
-pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&RawValue>, upstream: Era, capabilities: &str) {
-    let members = client.and_then(|raw| Members::parse(raw.get())).unwrap_or_default();
-    let kept: Vec<_> = members.iter().filter(|(name, _)| !is_of_one_hop(name)).collect();
-    if kept.is_empty() && upstream == Era::Legacy {
+pub fn write_for_upstream(
+    params: &mut ObjectWriter<'_>,
+    client: Option<&Members<'_>>,
+    upstream: Era,
+    capabilities: &str,
+) {
+    let kept = || {
+        client
+            .into_iter()
+            .flat_map(Members::iter)
+            .filter(|(name, _)| !is_of_one_hop(name))
+    };
+    if upstream == Era::Legacy && kept().next().is_none() {
         return;
     }
     let mut meta = ObjectWriter::open(params.name("_meta"));
-    for (name, value) in kept {
+    for (name, value) in kept() {
         meta.member(name, value.get());
     }
     if upstream == Era::Modern {
@@ -88,10 +92,10 @@ mod tests {
     use super::*;
 
     fn written(client: Option<&str>, era: Era) -> String {
-        let raw = client.map(|text| serde_json::from_str::<&RawValue>(text).unwrap());
+        let members = client.map(|text| Members::parse(text).unwrap());
         let mut out = Vec::new();
         let mut params = ObjectWriter::open(&mut out);
-        write_for_upstream(&mut params, raw, era, "{}");
+        write_for_upstream(&mut params, members.as_ref(), era, "{}");
         params.close();
         String::from_utf8(out).unwrap()
     }

@@ -1,10 +1,10 @@
 //! Results between the eras: what only one of them knows is added or taken away, everything else stays as written.
 
-use serde_json::value::RawValue;
-
 use super::message::Id;
 use super::meta;
+use super::method::Method;
 use super::object::{self, Members, ObjectWriter};
+use super::rpc_error::RpcError;
 use super::version::Era;
 
 /// How long, and by whom, a Modern result may be kept (2026-07-28, caching).
@@ -27,18 +27,17 @@ pub enum ResultError {
     UnknownType,
 }
 
-/// Writes the whole response to a client of era `to` for the result of an upstream of era `from`.
+/// Writes the whole response to a client of era `to` for `raw`, the result of an upstream of era `from`.
 ///
 /// `server_info` is what the federation says of itself, as JSON.
 pub fn response(
     id: Id<'_>,
-    result: &RawValue,
+    raw: &str,
     from: Era,
     to: Era,
     cache: CacheHint,
     server_info: &str,
 ) -> Result<Vec<u8>, ResultError> {
-    let raw = result.get();
     let mut out = Vec::with_capacity(raw.len() + server_info.len() + 192);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.extend_from_slice(id.as_json().as_bytes());
@@ -50,6 +49,48 @@ pub fn response(
     }
     out.push(b'}');
     Ok(out)
+}
+
+/// The error object for a client of era `to` for `raw`, the error of an upstream answering `method`.
+///
+/// Codes that speak of one hop or belong to the other era are turned into their meaning here, with the original under
+/// `data`; every other error is passed as written.
+pub fn error(raw: &str, method: Method, to: Era) -> Vec<u8> {
+    let Ok(error) = serde_json::from_str::<UpstreamError>(raw) else {
+        return RpcError::new(RpcError::INTERNAL, "The server answered with a malformed error").to_json();
+    };
+    let names_a_resource =
+        method == Method::ResourcesRead && error.data.as_ref().is_some_and(|d| d.get("uri").is_some());
+    let code = match (to, error.code) {
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if method == Method::ResourcesRead => RpcError::INVALID_PARAMS,
+        (Era::Legacy, RpcError::INVALID_PARAMS) if names_a_resource => RpcError::RESOURCE_NOT_FOUND,
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND | RpcError::URL_ELICITATION_REQUIRED)
+        | (_, RESERVED_FIRST..=RESERVED_LAST) => {
+            let original = serde_json::from_str(raw).unwrap_or_default();
+            return RpcError::new(RpcError::INTERNAL, error.message)
+                .with_data(serde_json::json!({"upstream": serde_json::Value::Object(original)}))
+                .to_json();
+        }
+        _ => return raw.as_bytes().to_vec(),
+    };
+    RpcError {
+        code,
+        message: error.message,
+        data: error.data,
+    }
+    .to_json()
+}
+
+/// The codes that the protocol keeps for itself, -32042 of 2025-11-25 included (2026-07-28, errors).
+const RESERVED_FIRST: i64 = -32099;
+const RESERVED_LAST: i64 = -32020;
+
+#[derive(serde::Deserialize)]
+struct UpstreamError {
+    code: i64,
+    #[serde(default)]
+    message: String,
+    data: Option<serde_json::Value>,
 }
 
 fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
@@ -98,7 +139,11 @@ fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
 }
 
 /// The upstream's `_meta` without its own server info, and with ours where there is one to give.
-fn write_meta(object: &mut ObjectWriter<'_>, upstream: Option<&RawValue>, server_info: Option<&str>) {
+fn write_meta(
+    object: &mut ObjectWriter<'_>,
+    upstream: Option<&serde_json::value::RawValue>,
+    server_info: Option<&str>,
+) {
     let Some(members) = upstream.map_or_else(|| Some(Members::default()), |raw| Members::parse(raw.get())) else {
         // Not an object: none of our business, and nothing can be added to it.
         if let Some(raw) = upstream {
@@ -127,9 +172,8 @@ mod tests {
     use super::*;
 
     fn shaped(result: &str, from: Era, to: Era, cache: CacheHint) -> String {
-        let raw: &RawValue = serde_json::from_str(result).unwrap();
-        let id: &RawValue = serde_json::from_str("7").unwrap();
-        match response(Id::from_raw(id).unwrap(), raw, from, to, cache, "{\"name\":\"f\"}") {
+        let id: &serde_json::value::RawValue = serde_json::from_str("7").unwrap();
+        match response(Id::from_raw(id).unwrap(), result, from, to, cache, "{\"name\":\"f\"}") {
             Ok(out) => {
                 let text = String::from_utf8(out).unwrap();
                 text.strip_prefix(r#"{"jsonrpc":"2.0","id":7,"result":"#)
@@ -183,6 +227,29 @@ mod tests {
     fn between_equal_eras_a_legacy_result_is_passed_byte_for_byte() {
         let odd = r#"{ "content" : [ ], "resultType":"mine", "_meta": {} }"#;
         assert_eq!(shaped(odd, Era::Legacy, Era::Legacy, CacheHint::Absent), odd);
+    }
+
+    #[test]
+    fn errors_keep_their_meaning_over_the_eras() {
+        let to = |raw: &str, method, era| String::from_utf8(error(raw, method, era)).unwrap();
+        let missing = r#"{"code":-32002,"message":"gone","data":{"uri":"a:b"}}"#;
+        assert!(to(missing, Method::ResourcesRead, Era::Modern).starts_with(r#"{"code":-32602,"message":"gone""#));
+        assert_eq!(to(missing, Method::ResourcesRead, Era::Legacy), missing);
+        let modern = r#"{"code":-32602,"message":"gone","data":{"uri":"a:b"}}"#;
+        assert!(to(modern, Method::ResourcesRead, Era::Legacy).starts_with(r#"{"code":-32002"#));
+        assert_eq!(to(modern, Method::ToolsCall, Era::Legacy), modern);
+        for code in [-32020, -32021, -32022, -32042, -32099] {
+            let raw = format!(r#"{{"code":{code},"message":"m"}}"#);
+            for era in [Era::Legacy, Era::Modern] {
+                let relayed = to(&raw, Method::ToolsCall, era);
+                assert_eq!(
+                    relayed,
+                    format!(r#"{{"code":-32603,"message":"m","data":{{"upstream":{raw}}}}}"#)
+                );
+            }
+        }
+        let own = r#"{ "code": -32001, "message":"x", "odd": 1 }"#;
+        assert_eq!(to(own, Method::ToolsCall, Era::Modern), own);
     }
 
     #[test]

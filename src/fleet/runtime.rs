@@ -1,0 +1,378 @@
+//! The running fleet: upstreams are started and stopped as the plan says, and every change of a catalog becomes a new
+//! snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::observation::{
+    FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
+    server_info,
+};
+use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
+use super::snapshot::{Federation, Fleet, Member};
+use crate::defaults;
+use crate::index::{Catalog, Index, MemberCatalog};
+use crate::mcp::object::ObjectWriter;
+use crate::metrics::{FederationMetrics, Metrics};
+use crate::upstream::{Health, State, Upstream};
+
+/// Which federation is served at the bare path `/mcp`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefaultFederation {
+    /// None.
+    None,
+    /// The only one, while there is only one.
+    Single,
+    /// This one.
+    Named(ObjectKey),
+}
+
+/// A running fleet.
+#[derive(Debug)]
+pub struct Runtime {
+    fleet: Arc<ArcSwap<Fleet>>,
+    observations: watch::Receiver<Arc<Observations>>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Runtime {
+    /// Serves what `input` says, now and as it changes. Must be called within a runtime.
+    pub fn start(input: watch::Receiver<Arc<PlanInput>>, default: DefaultFederation, metrics: Arc<Metrics>) -> Self {
+        let fleet = Arc::new(ArcSwap::from_pointee(Fleet::default()));
+        let (observe, observations) = watch::channel(Arc::default());
+        let stop = CancellationToken::new();
+        let keeper = Keeper {
+            default,
+            metrics,
+            fleet: Arc::clone(&fleet),
+            observe,
+            changed: Arc::new(Notify::new()),
+            upstreams: BTreeMap::new(),
+            federations: BTreeMap::new(),
+            stopping: TaskTracker::new(),
+        };
+        let task = tokio::spawn(keeper.run(input, stop.clone()));
+        Self {
+            fleet,
+            observations,
+            stop,
+            task,
+        }
+    }
+
+    /// What is served now.
+    pub fn fleet(&self) -> Arc<ArcSwap<Fleet>> {
+        Arc::clone(&self.fleet)
+    }
+
+    /// What the fleet shows of itself, now and as it changes.
+    pub fn observations(&self) -> watch::Receiver<Arc<Observations>> {
+        self.observations.clone()
+    }
+
+    /// Stops every upstream: sessions are ended, processes are gone when this returns.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the fleet's task ended badly");
+        }
+    }
+}
+
+struct Keeper {
+    default: DefaultFederation,
+    metrics: Arc<Metrics>,
+    fleet: Arc<ArcSwap<Fleet>>,
+    observe: watch::Sender<Arc<Observations>>,
+    changed: Arc<Notify>,
+    upstreams: BTreeMap<ObjectKey, Held>,
+    federations: BTreeMap<ObjectKey, Served>,
+    stopping: TaskTracker,
+}
+
+/// An upstream with the plan that it was started for.
+struct Held {
+    plan: ServerPlan,
+    upstream: Arc<Upstream>,
+    state: watch::Receiver<Arc<State>>,
+}
+
+/// A federation with what it was built from.
+struct Served {
+    plan: FederationPlan,
+    inputs: Vec<(Option<Arc<Upstream>>, Option<Arc<Catalog>>)>,
+    federation: Arc<Federation>,
+}
+
+impl Keeper {
+    async fn run(mut self, mut input: watch::Receiver<Arc<PlanInput>>, stop: CancellationToken) {
+        let mut planned = plan(&input.borrow_and_update().clone());
+        let mut input_open = true;
+        loop {
+            self.hold(&planned);
+            self.publish(&planned);
+            tokio::select! {
+                () = stop.cancelled() => break,
+                changed = input.changed(), if input_open => match changed {
+                    Ok(()) => planned = plan(&input.borrow_and_update().clone()),
+                    // Nobody will change the plan any more; what it says is served on.
+                    Err(_) => input_open = false,
+                },
+                // The first change of a burst is published at once, those that follow together.
+                () = self.changed.notified() => {
+                    self.publish(&planned);
+                    sleep(defaults::COALESCE).await;
+                }
+            }
+        }
+        for (_, held) in std::mem::take(&mut self.upstreams) {
+            self.let_go(held);
+        }
+        self.stopping.close();
+        self.stopping.wait().await;
+    }
+
+    /// Starts and stops upstreams so that exactly those of `planned` are held.
+    fn hold(&mut self, planned: &FleetPlan) {
+        let gone: Vec<ObjectKey> = self
+            .upstreams
+            .keys()
+            .filter(|key| !planned.servers.contains_key(key))
+            .cloned()
+            .collect();
+        for key in gone {
+            if let Some(held) = self.upstreams.remove(&key) {
+                self.let_go(held);
+                self.metrics.forget_server(&key.to_string());
+            }
+        }
+        for (key, server) in &planned.servers {
+            if self.upstreams.get(key).is_some_and(|held| held.plan == *server) {
+                continue;
+            }
+            let name = key.to_string();
+            let metrics = self.metrics.server(&name);
+            let upstream = Arc::new(Upstream::start(name, server.endpoint.clone(), server.timeouts, metrics));
+            self.forward_changes(&upstream);
+            let held = Held {
+                plan: server.clone(),
+                state: upstream.state(),
+                upstream,
+            };
+            if let Some(old) = self.upstreams.insert(key.clone(), held) {
+                self.let_go(old);
+            }
+        }
+    }
+
+    fn forward_changes(&self, upstream: &Upstream) {
+        let (mut state, changed) = (upstream.state(), Arc::clone(&self.changed));
+        tokio::spawn(async move {
+            while state.changed().await.is_ok() {
+                changed.notify_one();
+            }
+        });
+    }
+
+    fn let_go(&self, held: Held) {
+        self.stopping.spawn(async move { held.upstream.stop().await });
+    }
+
+    /// Builds the snapshot from what is known now, reusing every federation whose parts are unchanged.
+    fn publish(&mut self, planned: &FleetPlan) {
+        let states: HashMap<ObjectKey, Arc<State>> = self
+            .upstreams
+            .iter()
+            .map(|(key, held)| (key.clone(), held.state.borrow().clone()))
+            .collect();
+        let gone: Vec<ObjectKey> = self
+            .federations
+            .keys()
+            .filter(|key| !planned.federations.contains_key(key))
+            .cloned()
+            .collect();
+        let mut changed = !gone.is_empty();
+        for key in gone {
+            self.federations.remove(&key);
+            self.metrics.forget_federation(&key.to_string());
+        }
+        for (key, federation) in &planned.federations {
+            changed |= self.serve(key, federation, &states);
+        }
+        if changed {
+            let default = self.default_name();
+            let served = self.federations.values().map(|served| Arc::clone(&served.federation));
+            self.fleet.store(Arc::new(Fleet::new(served, default.as_deref())));
+        }
+        let observed = self.observations(&states);
+        self.observe.send_if_modified(|known| {
+            let differs = **known != observed;
+            if differs {
+                *known = Arc::new(observed);
+            }
+            differs
+        });
+    }
+
+    /// Builds one federation anew if anything that it is made of changed; tells whether it did.
+    fn serve(&mut self, key: &ObjectKey, planned: &FederationPlan, states: &HashMap<ObjectKey, Arc<State>>) -> bool {
+        let inputs: Vec<_> = planned
+            .members
+            .iter()
+            .map(|member| {
+                if member.problem.is_some() {
+                    return (None, None);
+                }
+                let upstream = self
+                    .upstreams
+                    .get(&member.server)
+                    .map(|held| Arc::clone(&held.upstream));
+                (
+                    upstream,
+                    states.get(&member.server).and_then(|state| state.catalog.clone()),
+                )
+            })
+            .collect();
+        let known = self.federations.get(key);
+        if known.is_some_and(|served| served.plan == *planned && same_inputs(&served.inputs, &inputs)) {
+            return false;
+        }
+        let name = key.to_string();
+        let metrics = match known {
+            Some(served) => Arc::clone(&served.federation.metrics),
+            None => Arc::new(self.metrics.federation(&name)),
+        };
+        let federation = Arc::new(build(key, planned, &inputs, metrics));
+        self.federations.insert(
+            key.clone(),
+            Served {
+                plan: planned.clone(),
+                inputs,
+                federation,
+            },
+        );
+        true
+    }
+
+    fn default_name(&self) -> Option<String> {
+        let key = match &self.default {
+            DefaultFederation::None => None,
+            DefaultFederation::Named(key) => Some(key),
+            DefaultFederation::Single => self.federations.keys().next().filter(|_| self.federations.len() == 1),
+        };
+        key.map(ObjectKey::to_string)
+    }
+
+    fn observations(&self, states: &HashMap<ObjectKey, Arc<State>>) -> Observations {
+        let servers = self
+            .upstreams
+            .iter()
+            .filter_map(|(key, held)| Some((key.clone(), observe_server(&held.plan, states.get(key)?))));
+        let servers = servers.collect();
+        let federations = self
+            .federations
+            .iter()
+            .map(|(key, served)| (key.clone(), observe_federation(served)))
+            .collect();
+        Observations { servers, federations }
+    }
+}
+
+fn build(
+    key: &ObjectKey,
+    planned: &FederationPlan,
+    inputs: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
+    metrics: Arc<FederationMetrics>,
+) -> Federation {
+    let mut info = Vec::new();
+    let mut own = ObjectWriter::open(&mut info);
+    own.string("name", &key.name);
+    own.string("version", env!("CARGO_PKG_VERSION"));
+    own.close();
+    let server_info = String::from_utf8_lossy(&info).into_owned();
+    let catalogs: Vec<MemberCatalog> = planned
+        .members
+        .iter()
+        .zip(inputs)
+        .map(|(member, (_, catalog))| MemberCatalog {
+            server: member.server.name.clone(),
+            prefix: member.prefix.clone(),
+            catalog: catalog.clone(),
+        })
+        .collect();
+    let members = planned.members.iter().zip(inputs);
+    Federation {
+        name: key.to_string(),
+        members: members
+            .map(|(m, (upstream, _))| Member {
+                name: m.name.clone(),
+                upstream: upstream.clone(),
+            })
+            .collect(),
+        index: Index::build(&catalogs, &server_info),
+        server_info,
+        metrics,
+    }
+}
+
+fn same_inputs(
+    known: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
+    now: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
+) -> bool {
+    fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+        match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+    let pairs = known.iter().zip(now);
+    known.len() == now.len()
+        && pairs
+            .into_iter()
+            .all(|(a, b)| same(a.0.as_ref(), b.0.as_ref()) && same(a.1.as_ref(), b.1.as_ref()))
+}
+
+fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
+    ServerObservation {
+        endpoint: plan.endpoint.clone(),
+        state: match &state.health {
+            Health::Connecting => UpstreamState::Connecting,
+            Health::Ready => UpstreamState::Ready,
+            Health::Failed(error) => UpstreamState::Failed {
+                reason: error.reason(),
+                message: error.to_string(),
+            },
+        },
+        server_info: state.peer.as_deref().map(server_info),
+        catalog: state.catalog.as_deref().map(catalog_status),
+    }
+}
+
+fn observe_federation(served: &Served) -> FederationObservation {
+    let index = &served.federation.index;
+    let members = served.plan.members.iter().enumerate();
+    FederationObservation {
+        members: members
+            .map(|(place, member)| MemberObservation {
+                name: member.name.clone(),
+                server: member.server.clone(),
+                prefix: member.prefix.clone(),
+                problem: member
+                    .problem
+                    .as_ref()
+                    .map(|problem| (problem.reason(), problem.to_string())),
+                tools: index.tools_of(place),
+            })
+            .collect(),
+        index: index.status(),
+    }
+}

@@ -1,0 +1,58 @@
+//! The immutable snapshot that requests are served from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::index::Index;
+use crate::metrics::FederationMetrics;
+use crate::upstream::Upstream;
+
+/// Everything that is served now; swapped whole.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    federations: HashMap<String, Arc<Federation>>,
+    default: Option<Arc<Federation>>,
+}
+
+/// One federation as it is served.
+#[derive(Debug)]
+pub struct Federation {
+    /// `namespace/name`.
+    pub name: String,
+    /// What it says of itself to clients, as JSON.
+    pub server_info: String,
+    /// Its members, in the order that the index counts them.
+    pub members: Vec<Member>,
+    /// What clients see.
+    pub index: Index,
+    /// Where its requests are counted.
+    pub metrics: Arc<FederationMetrics>,
+}
+
+/// One member as it is called.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// The server behind it, if it has one that can be held.
+    pub upstream: Option<Arc<Upstream>>,
+}
+
+impl Fleet {
+    /// A fleet of `federations`; `default` is served at the bare path.
+    pub fn new(federations: impl IntoIterator<Item = Arc<Federation>>, default: Option<&str>) -> Self {
+        let federations: HashMap<_, _> = federations.into_iter().map(|f| (f.name.clone(), f)).collect();
+        let default = default.and_then(|name| federations.get(name)).cloned();
+        Self { federations, default }
+    }
+
+    /// The federation `namespace/name`.
+    pub fn federation(&self, name: &str) -> Option<&Arc<Federation>> {
+        self.federations.get(name)
+    }
+
+    /// The federation that is served at the bare path.
+    pub fn default_federation(&self) -> Option<&Arc<Federation>> {
+        self.default.as_ref()
+    }
+}

@@ -1,0 +1,66 @@
+//! The rules for a Legacy request.
+
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+
+use super::modern::{Refusal, refusal};
+use crate::mcp::{Method, Revision, RpcError, headers};
+
+/// The revision that a request without a session is judged by: its header's, or that of times without header.
+pub fn revision(map: &HeaderMap) -> Result<Revision, Refusal> {
+    let Some(value) = map.get(headers::PROTOCOL_VERSION) else {
+        return Ok(Revision::WITHOUT_HEADER);
+    };
+    let name = String::from_utf8_lossy(value.as_bytes());
+    let known = Revision::parse(name.trim()).filter(|r| Revision::LEGACY.contains(r));
+    known.ok_or_else(|| {
+        let supported: Vec<_> = Revision::LEGACY.into_iter().map(Revision::as_str).collect();
+        let message = format!("Unsupported MCP-Protocol-Version {:?}", name.trim());
+        let error = RpcError::new(RpcError::INVALID_PARAMS, message);
+        let data = json!({"supported": supported, "requested": name.trim()});
+        refusal(StatusCode::BAD_REQUEST, error.with_data(data))
+    })
+}
+
+/// The method, if Legacy has it.
+pub fn method(name: &str) -> Result<Method, Refusal> {
+    Method::parse(name)
+        .filter(|known| known.in_legacy())
+        .ok_or_else(|| refusal(StatusCode::OK, RpcError::method_not_found(name)))
+}
+
+/// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
+/// demand the member, later ones leave it out.
+pub fn wants_null_id(map: &HeaderMap) -> bool {
+    revision(map).is_ok_and(|revision| revision <= Revision::V2025_06_18)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn with_version(version: &'static str) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        map.insert(headers::PROTOCOL_VERSION, HeaderValue::from_static(version));
+        map
+    }
+
+    #[test]
+    fn the_header_names_a_legacy_revision_or_is_absent() {
+        assert_eq!(revision(&HeaderMap::new()), Ok(Revision::V2025_03_26));
+        assert_eq!(revision(&with_version("2025-11-25")), Ok(Revision::V2025_11_25));
+        let refused = revision(&with_version("2023-01-01")).unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.error.code), (400, -32602));
+        assert_eq!(refused.error.data.unwrap()["requested"], "2023-01-01");
+    }
+
+    #[test]
+    fn modern_methods_do_not_exist_here() {
+        assert_eq!(method("ping"), Ok(Method::Ping));
+        for name in ["server/discover", "tools/rename"] {
+            let refused = method(name).unwrap_err();
+            assert_eq!((refused.status.as_u16(), refused.error.code), (200, -32601), "{name}");
+        }
+    }
+}

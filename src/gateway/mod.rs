@@ -1,0 +1,13 @@
+//! The data plane: clients' requests in, answers out.
+//!
+//! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`legacy`] and [`modern`] know
+//! the rules of their era, and [`dispatch`] does what is asked, the same for both.
+
+pub mod dispatch;
+pub mod endpoint;
+pub mod legacy;
+pub mod modern;
+pub mod origin;
+pub mod serve;
+
+pub use serve::{Gateway, ServeError};

@@ -1,0 +1,111 @@
+//! The listener: connections in, with limits and time-outs, and a shutdown that lets running requests finish.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::endpoint::Endpoint;
+use crate::defaults;
+use crate::fleet::Fleet;
+
+/// A listener that is bound and not yet served.
+#[derive(Debug)]
+pub struct Gateway {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// The address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}; choose another address with --listen")]
+pub struct ServeError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl Gateway {
+    /// Binds `address`; port 0 picks a free one.
+    pub async fn bind(address: SocketAddr) -> Result<Self, ServeError> {
+        let bound = async {
+            let listener = TcpListener::bind(address).await?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener, address })
+        };
+        bound.await.map_err(|source| ServeError { address, source })
+    }
+
+    /// The address that is listened on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves `fleet` until `stop`; then no connection is taken any more, and requests in flight get `drain` to finish.
+    pub async fn serve(self, fleet: Arc<ArcSwap<Fleet>>, stop: CancellationToken, drain: Duration) {
+        let endpoint = Endpoint::new(fleet, self.address.ip().is_loopback());
+        let server = Arc::new(server());
+        let graceful = GracefulShutdown::new();
+        loop {
+            let stream = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Out of descriptors, most often: others must finish first.
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "the connection ended at once");
+                continue;
+            }
+            let endpoint = endpoint.clone();
+            let service = service_fn(move |request| {
+                let endpoint = endpoint.clone();
+                async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+            });
+            let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
+            let watched = graceful.watch(connection);
+            tokio::spawn(async move {
+                if let Err(error) = watched.await {
+                    tracing::debug!(error, "a connection ended badly");
+                }
+            });
+        }
+        drop(self.listener);
+        if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests were still running after {drain:?} and are cut off");
+        }
+    }
+}
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn server() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(defaults::HEADER_COUNT_MAX)
+        .max_buf_size(defaults::HEADER_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(defaults::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
+}

@@ -1,0 +1,320 @@
+//! What the process counts, in Prometheus' text format.
+//!
+//! Handles are resolved once per federation and server, so that counting a request takes no lock and no lookup.
+//! The series of an object that is gone are removed by name.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+    TextEncoder,
+};
+
+use crate::index::List;
+use crate::mcp::Method;
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    upstream_up: GaugeVec,
+    upstream_requests: IntCounterVec,
+    upstream_seconds: HistogramVec,
+    upstream_failures: IntCounterVec,
+    catalog_items: GaugeVec,
+    reconciles: IntCounterVec,
+    reconcile_seconds: HistogramVec,
+}
+
+/// How a client's request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result.
+    Ok,
+    /// With an error that an upstream answered.
+    UpstreamError,
+    /// With an error of our own: the request was wrong.
+    Refused,
+    /// With an error of our own: the upstream could not be reached or did not answer.
+    Failed,
+}
+
+/// The handles of one federation.
+#[derive(Debug)]
+pub struct FederationMetrics {
+    methods: Vec<MethodMetrics>,
+    other: MethodMetrics,
+}
+
+#[derive(Debug)]
+struct MethodMetrics {
+    outcomes: [IntCounter; 4],
+    seconds: Histogram,
+}
+
+/// The handles of one server.
+#[derive(Debug)]
+pub struct ServerMetrics {
+    name: String,
+    up: Gauge,
+    answered: IntCounter,
+    failed: IntCounter,
+    seconds: Histogram,
+    failures: IntCounterVec,
+    items: GaugeVec,
+}
+
+const METHODS: [Method; 10] = [
+    Method::Initialize,
+    Method::Ping,
+    Method::Discover,
+    Method::ToolsList,
+    Method::ToolsCall,
+    Method::ResourcesList,
+    Method::ResourceTemplatesList,
+    Method::ResourcesRead,
+    Method::PromptsList,
+    Method::PromptsGet,
+];
+const OUTCOMES: [&str; 4] = ["ok", "upstream_error", "refused", "failed"];
+const OTHER: &str = "other";
+const SECONDS: [f64; 14] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
+];
+
+impl Metrics {
+    /// Metrics of a new process, with those of the operating system where it tells them.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str, labels: &[&str]| -> Result<IntCounterVec, prometheus::Error> {
+            let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        let gauge = |name: &str, help: &str, labels: &[&str]| -> Result<GaugeVec, prometheus::Error> {
+            let metric = GaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        let histogram = |name: &str, help: &str, labels: &[&str]| -> Result<HistogramVec, prometheus::Error> {
+            let metric = HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), labels)?;
+            registry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        let metrics = Self {
+            requests: counter(
+                "mcpfleet_requests_total",
+                "Requests of clients, by how they ended.",
+                &["federation", "method", "outcome"],
+            )?,
+            request_seconds: histogram(
+                "mcpfleet_request_duration_seconds",
+                "Time from a client's request to its answer.",
+                &["federation", "method"],
+            )?,
+            upstream_up: gauge(
+                "mcpfleet_upstream_up",
+                "1 while the server can be called, else 0.",
+                &["server"],
+            )?,
+            upstream_requests: counter(
+                "mcpfleet_upstream_requests_total",
+                "Requests sent to servers, by whether an answer came.",
+                &["server", "outcome"],
+            )?,
+            upstream_seconds: histogram(
+                "mcpfleet_upstream_request_duration_seconds",
+                "Time from a request to a server to its answer.",
+                &["server"],
+            )?,
+            upstream_failures: counter(
+                "mcpfleet_upstream_failures_total",
+                "Failed tries to reach a server or to read its lists, by reason.",
+                &["server", "reason"],
+            )?,
+            catalog_items: gauge(
+                "mcpfleet_catalog_items",
+                "Entries that a server lists.",
+                &["server", "list"],
+            )?,
+            reconciles: counter(
+                "mcpfleet_reconciles_total",
+                "Reconciliations of objects, by result.",
+                &["kind", "result"],
+            )?,
+            reconcile_seconds: histogram(
+                "mcpfleet_reconcile_duration_seconds",
+                "Time that one reconciliation took.",
+                &["kind"],
+            )?,
+            registry: registry.clone(),
+        };
+        let build = gauge(
+            "mcpfleet_build_info",
+            "Always 1; the label tells the version.",
+            &["version"],
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        Ok(metrics)
+    }
+
+    /// The page that Prometheus reads, and its content type.
+    pub fn page(&self) -> Result<(Vec<u8>, &'static str), prometheus::Error> {
+        let mut page = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut page)?;
+        Ok((page, prometheus::TEXT_FORMAT))
+    }
+
+    /// The handles of the federation `name` (`namespace/name`).
+    pub fn federation(&self, name: &str) -> FederationMetrics {
+        let method = |method: &str| MethodMetrics {
+            outcomes: OUTCOMES.map(|outcome| self.requests.with_label_values(&[name, method, outcome])),
+            seconds: self.request_seconds.with_label_values(&[name, method]),
+        };
+        FederationMetrics {
+            methods: METHODS.iter().map(|m| method(m.as_str())).collect(),
+            other: method(OTHER),
+        }
+    }
+
+    /// The handles of the server `name` (`namespace/name`).
+    pub fn server(&self, name: &str) -> ServerMetrics {
+        ServerMetrics {
+            name: name.to_owned(),
+            up: self.upstream_up.with_label_values(&[name]),
+            answered: self.upstream_requests.with_label_values(&[name, "answered"]),
+            failed: self.upstream_requests.with_label_values(&[name, "failed"]),
+            seconds: self.upstream_seconds.with_label_values(&[name]),
+            failures: self.upstream_failures.clone(),
+            items: self.catalog_items.clone(),
+        }
+    }
+
+    /// Counts one reconciliation.
+    pub fn reconciled(&self, kind: &str, result: &str, seconds: f64) {
+        self.reconciles.with_label_values(&[kind, result]).inc();
+        self.reconcile_seconds.with_label_values(&[kind]).observe(seconds);
+    }
+
+    /// Removes every series of the federation `name`.
+    pub fn forget_federation(&self, name: &str) {
+        remove_series(&self.requests, "federation", name);
+        remove_series(&self.request_seconds, "federation", name);
+    }
+
+    /// Removes every series of the server `name`.
+    pub fn forget_server(&self, name: &str) {
+        remove_series(&self.upstream_up, "server", name);
+        remove_series(&self.upstream_requests, "server", name);
+        remove_series(&self.upstream_seconds, "server", name);
+        remove_series(&self.upstream_failures, "server", name);
+        remove_series(&self.catalog_items, "server", name);
+    }
+}
+
+impl FederationMetrics {
+    /// Counts a request for `method` (`None` for one that is not served) that took `elapsed`.
+    pub fn request(&self, method: Option<Method>, outcome: Outcome, elapsed: Duration) {
+        let place = method.and_then(|m| METHODS.iter().position(|known| *known == m));
+        let metrics = place.and_then(|p| self.methods.get(p)).unwrap_or(&self.other);
+        let [ok, upstream_error, refused, failed] = &metrics.outcomes;
+        match outcome {
+            Outcome::Ok => ok.inc(),
+            Outcome::UpstreamError => upstream_error.inc(),
+            Outcome::Refused => refused.inc(),
+            Outcome::Failed => failed.inc(),
+        }
+        metrics.seconds.observe(elapsed.as_secs_f64());
+    }
+}
+
+impl ServerMetrics {
+    /// Tells whether the server can be called now.
+    pub fn up(&self, up: bool) {
+        self.up.set(f64::from(u8::from(up)));
+    }
+
+    /// Counts a request that took `elapsed`, and whether an answer came.
+    pub fn request(&self, answered: bool, elapsed: Duration) {
+        if answered {
+            self.answered.inc()
+        } else {
+            self.failed.inc()
+        }
+        self.seconds.observe(elapsed.as_secs_f64());
+    }
+
+    /// Counts a failed try to reach the server or to read its lists.
+    pub fn failure(&self, reason: &'static str) {
+        self.failures.with_label_values(&[self.name.as_str(), reason]).inc();
+    }
+
+    /// Tells how many entries the server lists.
+    pub fn items(&self, list: List, count: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
+        self.items
+            .with_label_values(&[self.name.as_str(), list.member()])
+            .set(count as f64);
+    }
+}
+
+/// Removes the series of `vec` whose label `label` is `value`, whatever their other labels are.
+fn remove_series<B: prometheus::core::MetricVecBuilder>(
+    vec: &prometheus::core::MetricVec<B>,
+    label: &str,
+    value: &str,
+) {
+    use prometheus::core::Collector;
+    for family in vec.collect() {
+        for metric in family.get_metric() {
+            let labels: std::collections::HashMap<&str, &str> = metric
+                .get_label()
+                .iter()
+                .map(|pair| (pair.name(), pair.value()))
+                .collect();
+            if labels.get(label) == Some(&value) {
+                // The series may have been removed by somebody else meanwhile, which is as well.
+                drop(vec.remove(&labels));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.page().unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn series_of_objects_that_are_gone_are_removed_and_others_stay() {
+        let metrics = Metrics::new().unwrap();
+        for name in ["default/a", "default/b"] {
+            let server = metrics.server(name);
+            server.up(true);
+            server.request(true, Duration::from_millis(1));
+            server.failure("Timeout");
+            server.items(List::Tools, 3);
+            metrics
+                .federation(name)
+                .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
+        }
+        metrics.forget_server("default/a");
+        metrics.forget_federation("default/a");
+        assert!(!page(&metrics).contains("default/a"));
+        for line in [
+            r#"mcpfleet_upstream_up{server="default/b"} 1"#,
+            r#"mcpfleet_upstream_failures_total{reason="Timeout",server="default/b"} 1"#,
+            r#"mcpfleet_catalog_items{list="tools",server="default/b"} 3"#,
+            r#"mcpfleet_requests_total{federation="default/b",method="tools/call",outcome="ok"} 1"#,
+        ] {
+            assert!(page(&metrics).contains(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! How a hop to a server fails.
+
+use std::time::Duration;
+
+use super::process::SpawnError;
+use super::stdio::{ExitCause, StdioError};
+
+/// Why a server gave no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No connection could be made, or it broke before the answer.
+    #[error("cannot reach the server: {0}")]
+    Connect(String),
+    /// Nothing came in time.
+    #[error("no answer to {operation} within {after:?}")]
+    Timeout {
+        /// The method that was asked for.
+        operation: &'static str,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Our credentials were refused.
+    #[error("the server refused our credentials (HTTP status {0})")]
+    Auth(u16),
+    /// An HTTP status that is no answer.
+    #[error("the server answered with HTTP status {0}")]
+    Status(u16),
+    /// The server does not know the session any more.
+    #[error("the server ended the session")]
+    SessionLost,
+    /// The answer is not what the protocol allows.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(String),
+    /// The answer is larger than allowed.
+    #[error("the server's answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The server answered the handshake with an error.
+    #[error("the server refused the handshake: {0}")]
+    Refused(String),
+    /// The server's process could not be started, or ended.
+    #[error("{message}")]
+    Process {
+        /// One CamelCase word.
+        reason: &'static str,
+        /// What happened to it.
+        message: String,
+    },
+    /// The server is not connected now.
+    #[error("the server is not connected: {0}")]
+    NotConnected(String),
+}
+
+impl Error {
+    /// One CamelCase word for metrics, events and conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "ConnectFailed",
+            Self::Timeout { .. } => "Timeout",
+            Self::Auth(_) => "AuthFailed",
+            Self::Status(_) => "BadStatus",
+            Self::SessionLost => "SessionLost",
+            Self::Protocol(_) => "ProtocolError",
+            Self::TooLarge(_) => "TooLarge",
+            Self::Refused(_) => "HandshakeRefused",
+            Self::Process { reason, .. } => reason,
+            Self::NotConnected(_) => "NotConnected",
+        }
+    }
+}
+
+impl From<SpawnError> for Error {
+    fn from(error: SpawnError) -> Self {
+        Self::Process {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<StdioError> for Error {
+    fn from(error: StdioError) -> Self {
+        Self::Process {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<ExitCause> for Error {
+    fn from(cause: ExitCause) -> Self {
+        StdioError::Ended(cause).into()
+    }
+}

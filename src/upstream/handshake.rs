@@ -1,0 +1,304 @@
+//! Finding out which era a server is of, and reading its handshake: verdicts over what it answered, without IO
+//! (2026-07-28, versioning; pitfalls of fallback are told at each verdict).
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::error::Error;
+use super::state::Peer;
+use crate::defaults;
+use crate::mcp::object::ObjectWriter;
+use crate::mcp::{Envelope, Era, Revision, RpcError, meta};
+
+/// What a server's answer to `server/discover` proves.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It speaks the Modern revision.
+    Modern(Peer),
+    /// It wants a handshake.
+    Legacy,
+    /// Nothing, or that we have no revision in common.
+    Failed(Error),
+}
+
+/// The params of `server/discover`.
+pub(crate) fn discover_params() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    meta::write_for_upstream(&mut params, None, Era::Modern, CAPABILITIES);
+    params.close();
+    out
+}
+
+/// The params of `initialize`.
+pub(crate) fn initialize_params() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    params.string("protocolVersion", Revision::LATEST_LEGACY.as_str());
+    params.member("capabilities", CAPABILITIES);
+    params.member("clientInfo", meta::OWN_INFO);
+    params.close();
+    out
+}
+
+/// The verdict on an answer over HTTP: its status, and its body if that may be a message.
+///
+/// Refused credentials, throttling and server errors say nothing of the era, whatever their body holds.
+pub(crate) fn judge_http(status: u16, message: Option<&[u8]>) -> Verdict {
+    match (status, message) {
+        (401 | 403, _) => Verdict::Failed(Error::Auth(status)),
+        (429 | 500.., _) => Verdict::Failed(Error::Status(status)),
+        (200..=299, Some(message)) => judge_message(message),
+        (400..=499, Some(message)) => match judge_message(message) {
+            Verdict::Modern(_) => Verdict::Legacy,
+            verdict => verdict,
+        },
+        (200..=299 | 400..=499, None) => Verdict::Legacy,
+        _ => Verdict::Failed(Error::Status(status)),
+    }
+}
+
+/// The verdict on a message.
+///
+/// An ordinary error means Legacy, whatever its code: Legacy servers answer an unknown first request with many. Only
+/// the codes that Modern brought are evidence of it. A list of revisions counts more than the success that carries it.
+pub(crate) fn judge_message(message: &[u8]) -> Verdict {
+    let Ok(envelope) = Envelope::parse(message, defaults::JSON_DEPTH_MAX) else {
+        return Verdict::Legacy;
+    };
+    if let Some(error) = envelope.error {
+        return judge_error(error);
+    }
+    let discovered = envelope
+        .result
+        .and_then(|raw| serde_json::from_str::<Discovered>(raw.get()).ok());
+    let Some(discovered) = discovered else {
+        return Verdict::Legacy;
+    };
+    match common_era(&discovered.supported_versions) {
+        Some(Era::Modern) => {
+            let own = discovered
+                .meta
+                .and_then(|mut m| m.remove(meta::SERVER_INFO))
+                .or(discovered.server_info);
+            Verdict::Modern(peer(Revision::LATEST, own.as_ref(), discovered.capabilities.as_ref()))
+        }
+        Some(Era::Legacy) => Verdict::Legacy,
+        None => Verdict::Failed(no_common_revision(&discovered.supported_versions)),
+    }
+}
+
+/// What a server said of itself in its answer to `initialize`.
+pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
+    let envelope = Envelope::parse(message, defaults::JSON_DEPTH_MAX).map_err(|e| Error::Protocol(e.to_string()))?;
+    if let Some(error) = envelope.error {
+        return Err(Error::Refused(error_text(error)));
+    }
+    let initialized: Initialized = envelope
+        .result
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .ok_or_else(|| Error::Protocol("the answer to initialize is malformed".into()))?;
+    let revision = Revision::parse(&initialized.protocol_version)
+        .filter(|revision| revision.era() == Era::Legacy)
+        .ok_or_else(|| no_common_revision(std::slice::from_ref(&initialized.protocol_version)))?;
+    Ok(peer(
+        revision,
+        initialized.server_info.as_ref(),
+        initialized.capabilities.as_ref(),
+    ))
+}
+
+/// Nothing is declared: requests of servers cannot be carried to clients.
+pub(crate) const CAPABILITIES: &str = "{}";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discovered {
+    supported_versions: Vec<String>,
+    capabilities: Option<Value>,
+    server_info: Option<Value>,
+    #[serde(rename = "_meta")]
+    meta: Option<serde_json::Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized {
+    protocol_version: String,
+    capabilities: Option<Value>,
+    server_info: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ErrorObject {
+    code: i64,
+    #[serde(default)]
+    message: String,
+    data: Option<Value>,
+}
+
+fn judge_error(raw: &RawValue) -> Verdict {
+    let Ok(error) = serde_json::from_str::<ErrorObject>(raw.get()) else {
+        return Verdict::Legacy;
+    };
+    match error.code {
+        RpcError::UNSUPPORTED_VERSION => {
+            let supported = error
+                .data
+                .as_ref()
+                .and_then(|data| data.get("supported"))
+                .and_then(Value::as_array);
+            let names: Vec<String> = supported
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
+            match common_era(&names) {
+                Some(Era::Legacy) => Verdict::Legacy,
+                Some(Era::Modern) => Verdict::Failed(Error::Protocol(format!(
+                    "it refuses revision {} and lists it as supported",
+                    Revision::LATEST
+                ))),
+                None => Verdict::Failed(no_common_revision(&names)),
+            }
+        }
+        RpcError::HEADER_MISMATCH | RpcError::MISSING_CLIENT_CAPABILITY => Verdict::Failed(Error::Protocol(format!(
+            "it refused server/discover: {}",
+            error_text(raw)
+        ))),
+        _ => Verdict::Legacy,
+    }
+}
+
+/// The era to speak with a server that lists `names`; Modern where both are possible.
+fn common_era(names: &[String]) -> Option<Era> {
+    let eras: Vec<Era> = names
+        .iter()
+        .filter_map(|name| Revision::parse(name))
+        .map(Revision::era)
+        .collect();
+    [Era::Modern, Era::Legacy].into_iter().find(|era| eras.contains(era))
+}
+
+fn no_common_revision(names: &[String]) -> Error {
+    let names: Vec<String> = names.iter().take(8).map(|name| limited(name, 32)).collect();
+    Error::Protocol(format!(
+        "no protocol revision in common; it speaks {}",
+        names.join(", ")
+    ))
+}
+
+fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) -> Peer {
+    let text = |key: &str| {
+        let value = info.and_then(|info| info.get(key)).and_then(Value::as_str);
+        limited(value.unwrap_or_default(), 128)
+    };
+    let capabilities = capabilities.and_then(Value::as_object);
+    Peer {
+        revision,
+        name: text("name"),
+        version: text("version"),
+        capabilities: capabilities
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| limited(name, 128))
+            .take(64)
+            .collect(),
+    }
+}
+
+/// An error of a server as one line of bounded length.
+fn error_text(raw: &RawValue) -> String {
+    match serde_json::from_str::<ErrorObject>(raw.get()) {
+        Ok(error) => format!("{} (code {})", limited(&error.message, 200), error.code),
+        Err(_) => "a malformed error".to_owned(),
+    }
+}
+
+/// `text` without control characters, cut to `length` characters: it ends up in logs and status.
+fn limited(text: &str, length: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(text: &str) -> String {
+        name(&judge_message(text.as_bytes()))
+    }
+
+    fn name(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Modern(peer) => format!("modern {} {}", peer.name, peer.capabilities.join("+")),
+            Verdict::Legacy => "legacy".into(),
+            Verdict::Failed(e) => format!("failed {}", e.reason()),
+        }
+    }
+
+    #[test]
+    fn a_discovery_counts_by_the_revisions_it_lists() {
+        let discovered = |versions: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{{"supportedVersions":{versions},"capabilities":{{"tools":{{}}}},"_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"s"}}}}}}}}"#
+            )
+        };
+        assert_eq!(verdict(&discovered(r#"["2026-07-28","2025-11-25"]"#)), "modern s tools");
+        assert_eq!(verdict(&discovered(r#"["2025-11-25"]"#)), "legacy");
+        assert_eq!(verdict(&discovered(r#"["2031-01-01"]"#)), "failed ProtocolError");
+        assert_eq!(verdict(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), "legacy");
+    }
+
+    #[test]
+    fn only_codes_that_modern_brought_are_evidence_of_it() {
+        let error = |code: i64, data: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"m","data":{data}}}}}"#)
+        };
+        for code in [-32601, -32602, -32000, -32001, -32004, 7] {
+            assert_eq!(verdict(&error(code, "null")), "legacy", "{code}");
+        }
+        assert_eq!(verdict(&error(-32022, r#"{"supported":["2025-11-25"]}"#)), "legacy");
+        assert_eq!(
+            verdict(&error(-32022, r#"{"supported":["2099-01-01"]}"#)),
+            "failed ProtocolError"
+        );
+        assert_eq!(verdict(&error(-32022, "null")), "failed ProtocolError");
+        assert_eq!(verdict(&error(-32020, "null")), "failed ProtocolError");
+    }
+
+    #[test]
+    fn statuses_that_prove_nothing_are_never_taken_for_an_era() {
+        for status in [401, 403, 429, 500, 503] {
+            assert!(
+                matches!(judge_http(status, Some(b"{}")), Verdict::Failed(_)),
+                "{status}"
+            );
+        }
+        for status in [400, 404, 405, 406, 415] {
+            assert_eq!(judge_http(status, None), Verdict::Legacy, "{status}");
+            assert_eq!(judge_http(status, Some(b"<html>")), Verdict::Legacy, "{status}");
+        }
+        let unsupported =
+            br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m","data":{"supported":["2025-06-18"]}}}"#;
+        assert_eq!(judge_http(400, Some(unsupported)), Verdict::Legacy);
+    }
+
+    #[test]
+    fn a_handshake_answered_with_a_revision_we_do_not_speak_fails() {
+        let answer = |version: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"a\u0007b","version":"1"}}}}}}"#
+            )
+        };
+        let peer = read_initialized(answer("2024-11-05").as_bytes()).unwrap();
+        assert_eq!((peer.revision, peer.name.as_str()), (Revision::V2024_11_05, "ab"));
+        assert_eq!(
+            read_initialized(answer("2026-07-28").as_bytes()).unwrap_err().reason(),
+            "ProtocolError"
+        );
+        let refused = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#;
+        assert_eq!(read_initialized(refused).unwrap_err().reason(), "HandshakeRefused");
+    }
+}

@@ -1,0 +1,274 @@
+//! Streamable HTTP toward one server: one POST and its answer, plain or as an event stream.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::endpoint::HttpEndpoint;
+use super::error::Error;
+use crate::defaults;
+use crate::mcp::{Envelope, Kind, headers, message, sse};
+
+/// One server's endpoint with a connection pool of its own.
+#[derive(Debug)]
+pub(crate) struct HttpPeer {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: HttpEndpoint,
+}
+
+/// What came back for a POST.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The session that the answer opens, if it does.
+    pub(crate) session: Option<HeaderValue>,
+    /// The message in it, if it carries one.
+    pub(crate) message: Option<Bytes>,
+}
+
+impl HttpPeer {
+    /// A client for `endpoint` that gives up connecting after `connect`.
+    pub(crate) fn new(endpoint: HttpEndpoint, connect: Duration) -> Result<Self, Error> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(connect));
+        connector.set_keepalive(Some(Duration::from_secs(30)));
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls_config(&endpoint)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .pool_max_idle_per_host(256)
+            .build(https);
+        Ok(Self { client, endpoint })
+    }
+
+    /// The headers of every request to this server: the manifest's first, so that the protocol's own win.
+    pub(crate) fn base_headers(&self) -> HeaderMap {
+        let mut map = self.endpoint.headers.clone();
+        map.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        map.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("mcpfleet/", env!("CARGO_PKG_VERSION"))),
+        );
+        map
+    }
+
+    /// Sends the request `body`, which has the id `id`, and waits for its answer. Dropping the future closes the
+    /// stream. The caller bounds the time.
+    pub(crate) async fn ask(&self, headers: &HeaderMap, body: Bytes, id: u64) -> Result<Answer, Error> {
+        let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
+        let status = response.status().as_u16();
+        let session = response.headers().get(headers::SESSION_ID).cloned();
+        let message = match media_type(&response) {
+            MediaType::EventStream if response.status().is_success() => {
+                Some(self.read_stream(response.into_body(), headers, id).await?)
+            }
+            MediaType::Json => Some(read_capped(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+            _ => {
+                // A short body is read so that the connection can be used again; a long one is not worth it.
+                drop(read_capped(response.into_body(), ERROR_BODY_MAX).await);
+                None
+            }
+        };
+        Ok(Answer {
+            status,
+            session,
+            message,
+        })
+    }
+
+    /// Sends a notification or an answer of ours, and gives the HTTP status.
+    pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
+        let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
+        let status = response.status().as_u16();
+        drop(read_capped(response.into_body(), ERROR_BODY_MAX).await);
+        Ok(status)
+    }
+
+    /// Ends a session; a server may refuse, which changes nothing for us.
+    pub(crate) async fn end_session(&self, headers: &HeaderMap) -> Result<u16, Error> {
+        let response = self.send(HttpMethod::DELETE, headers.clone(), Bytes::new()).await?;
+        Ok(response.status().as_u16())
+    }
+
+    async fn send(&self, method: HttpMethod, headers: HeaderMap, body: Bytes) -> Result<Response<Incoming>, Error> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.endpoint.url.clone();
+        *request.headers_mut() = headers;
+        self.client
+            .request(request)
+            .await
+            .map_err(|e| Error::Connect(cause(&e)))
+    }
+
+    /// Reads an event stream up to the answer to request `id`. Requests of the server are answered on the way.
+    async fn read_stream(&self, mut body: Incoming, headers: &HeaderMap, id: u64) -> Result<Bytes, Error> {
+        let mut decoder = sse::Decoder::new(defaults::EVENT_MAX);
+        let mut events = Vec::new();
+        loop {
+            let frame = body.frame().await;
+            let ended = frame.is_none();
+            match frame {
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    decoder
+                        .push(&data, &mut events)
+                        .map_err(|_| Error::TooLarge(defaults::EVENT_MAX))?;
+                }
+                Some(Err(e)) => return Err(Error::Connect(cause(&e))),
+                None => decoder
+                    .finish(&mut events)
+                    .map_err(|_| Error::TooLarge(defaults::EVENT_MAX))?,
+            }
+            for event in events.drain(..) {
+                let Some(text) = event.message() else { continue };
+                match classify(text, id)? {
+                    Seen::Answer => return Ok(Bytes::from(event.data)),
+                    Seen::Request(reply) => {
+                        // The server asked for it; whether it still wants it is its own affair.
+                        drop(tokio::time::timeout(REPLY_TIMEOUT, self.tell(headers, reply)).await);
+                    }
+                    Seen::Other => {}
+                }
+            }
+            if ended {
+                return Err(Error::Protocol("the event stream ended before the answer".into()));
+            }
+        }
+    }
+}
+
+/// What one message of a stream is to us.
+enum Seen {
+    Answer,
+    Request(Bytes),
+    Other,
+}
+
+fn classify(text: &[u8], id: u64) -> Result<Seen, Error> {
+    let protocol = |e: message::MessageError| Error::Protocol(e.to_string());
+    let envelope = Envelope::parse(text, defaults::JSON_DEPTH_MAX).map_err(protocol)?;
+    Ok(match envelope.kind().map_err(protocol)? {
+        Kind::Response { id: Some(answered) } if answered.is_number(id) => Seen::Answer,
+        Kind::Response { id: None } => Seen::Answer,
+        Kind::Response { .. } | Kind::Notification { .. } => Seen::Other,
+        Kind::Request { id, method } => Seen::Request(super::serve::answer(id, method)),
+    })
+}
+
+enum MediaType {
+    Json,
+    EventStream,
+    Other,
+}
+
+fn media_type(response: &Response<Incoming>) -> MediaType {
+    let value = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        MediaType::Json
+    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+        MediaType::EventStream
+    } else {
+        MediaType::Other
+    }
+}
+
+/// Reads a body of at most `limit` bytes; one that came in a single piece is not copied.
+async fn read_capped(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Error::TooLarge(limit));
+    }
+    let mut first: Option<Bytes> = None;
+    let mut more = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|e| Error::Connect(cause(&e)))?.into_data() else {
+            continue;
+        };
+        match &first {
+            None => first = Some(data),
+            Some(start) => {
+                if more.is_empty() {
+                    more.extend_from_slice(start);
+                }
+                more.extend_from_slice(&data);
+            }
+        }
+        if first.as_ref().map_or(0, Bytes::len).max(more.len()) > limit {
+            return Err(Error::TooLarge(limit));
+        }
+    }
+    Ok(if more.is_empty() {
+        first.unwrap_or_default()
+    } else {
+        more.freeze()
+    })
+}
+
+/// One TLS configuration for all servers: the platform's roots are loaded once, and only where TLS is used.
+fn tls_config(endpoint: &HttpEndpoint) -> Result<rustls::ClientConfig, Error> {
+    if endpoint.url.scheme() != Some(&http::uri::Scheme::HTTPS) {
+        let no_roots = rustls::RootCertStore::empty();
+        return Ok(rustls::ClientConfig::builder()
+            .with_root_certificates(no_roots)
+            .with_no_client_auth());
+    }
+    static CONFIG: OnceLock<Result<rustls::ClientConfig, String>> = OnceLock::new();
+    let config = CONFIG.get_or_init(|| {
+        let config = rustls::ClientConfig::builder()
+            .try_with_platform_verifier()
+            .map_err(|e| e.to_string())?;
+        Ok(config.with_no_client_auth())
+    });
+    config
+        .clone()
+        .map_err(|e| Error::Connect(format!("TLS is not usable: {e}")))
+}
+
+/// The innermost cause of a failed request, which says more than the outermost, and no address in it.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// The names under which a request is routed on a Modern hop.
+pub(crate) fn routing_headers(map: &mut HeaderMap, method: &'static str, target: Option<&str>) {
+    map.insert(
+        HeaderName::from_static(headers::METHOD),
+        HeaderValue::from_static(method),
+    );
+    if let Some(target) = target
+        && let Ok(value) = HeaderValue::from_str(&headers::encode(target))
+    {
+        map.insert(HeaderName::from_static(headers::NAME), value);
+    }
+}
+
+/// Bodies that carry no message are read this far.
+const ERROR_BODY_MAX: usize = 64 << 10;
+/// An answer to a server's own request is given this long.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);

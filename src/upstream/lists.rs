@@ -1,0 +1,130 @@
+//! Reading a server's lists, all pages of them.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::connection::Connection;
+use super::endpoint::Timeouts;
+use super::error::Error;
+use super::request::{self, Body};
+use crate::defaults;
+use crate::index::{Catalog, Item, List};
+use crate::mcp::RpcError;
+
+/// Reads every list that the server declares.
+pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
+    let mut catalog = Catalog::default();
+    catalog.complete = true;
+    for list in List::ALL {
+        if connection.peer().offers(list.capability()) {
+            let complete = read_list(connection, list, timeouts, catalog.list_mut(list)).await?;
+            catalog.complete &= complete;
+        }
+    }
+    Ok(catalog.sealed())
+}
+
+/// Follows the pages of `list` into `items`; false if it was cut at a cap.
+async fn read_list(
+    connection: &Connection,
+    list: List,
+    timeouts: Timeouts,
+    items: &mut Vec<Item>,
+) -> Result<bool, Error> {
+    let mut cursor: Option<String> = None;
+    let mut seen = HashSet::new();
+    for _ in 0..defaults::LIST_PAGES_MAX {
+        let params = request::list_params(connection.peer().era(), cursor.as_deref());
+        let reply = connection
+            .request(list.method(), None, &params, Some(timeouts.list))
+            .await?;
+        let page = match reply.body() {
+            Body::Result(result) => Page::read(list, result)?,
+            // Declared, yet not served: nothing is offered.
+            Body::Error(error) if cursor.is_none() && code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
+                return Ok(true);
+            }
+            Body::Error(error) => {
+                let code = code(error).unwrap_or_default();
+                return Err(Error::Protocol(format!(
+                    "{} was answered with error {code}",
+                    list.method().as_str()
+                )));
+            }
+        };
+        for raw in page.items {
+            if items.len() == defaults::LIST_ITEMS_MAX {
+                return Ok(false);
+            }
+            match Item::read(list, raw) {
+                Some(item) => items.push(item),
+                None => tracing::warn!(list = list.member(), "an entry without {} is left out", list.key()),
+            }
+        }
+        match page.next {
+            None => return Ok(true),
+            Some(next) if !seen.insert(next.clone()) => {
+                return Err(Error::Protocol(format!(
+                    "{} gave the same cursor twice",
+                    list.method().as_str()
+                )));
+            }
+            Some(next) => cursor = Some(next),
+        }
+    }
+    Ok(false)
+}
+
+struct Page {
+    items: Vec<Box<RawValue>>,
+    next: Option<String>,
+}
+
+impl Page {
+    /// Reads one page. An empty cursor is a cursor; only its absence ends the list (2025-06-18, pagination).
+    fn read(list: List, result: &str) -> Result<Self, Error> {
+        let malformed = || Error::Protocol(format!("the answer to {} is malformed", list.method().as_str()));
+        let members = crate::mcp::Members::parse(result).ok_or_else(malformed)?;
+        let items = members.get(list.member()).ok_or_else(malformed)?;
+        let items = serde_json::from_str(items.get()).map_err(|_| malformed())?;
+        let next = match members.get("nextCursor") {
+            None => None,
+            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| malformed())?,
+        };
+        Ok(Self { items, next })
+    }
+}
+
+fn code(error: &str) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    serde_json::from_str::<Code>(error).ok().map(|error| error.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_cursor_is_a_cursor_and_null_is_none() {
+        let page = |text: &str| Page::read(List::Tools, text).map(|page| (page.items.len(), page.next));
+        assert_eq!(
+            page(r#"{"tools":[{},{}],"nextCursor":""}"#),
+            Ok((2, Some(String::new())))
+        );
+        assert_eq!(page(r#"{"tools":[],"nextCursor":null}"#), Ok((0, None)));
+        assert_eq!(page(r#"{"tools":[]}"#), Ok((0, None)));
+        for wrong in [
+            r#"{"tools":null}"#,
+            r#"{"resources":[]}"#,
+            r#"{"tools":[],"nextCursor":1}"#,
+            "[]",
+        ] {
+            assert!(page(wrong).is_err(), "{wrong}");
+        }
+    }
+}

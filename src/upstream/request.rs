@@ -1,0 +1,181 @@
+//! The params that a server gets for a client's request, and the answer that comes back: rewriting without IO.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::error::Error;
+use super::handshake::CAPABILITIES;
+use crate::defaults;
+use crate::mcp::object::{Members, ObjectWriter};
+use crate::mcp::{Envelope, Era, Method, meta};
+
+/// A client's request as it goes to the server that owns its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What is asked for.
+    pub method: Method,
+    /// The tool, prompt or resource, as the server knows it.
+    pub target: &'a str,
+    /// The client's params.
+    pub params: &'a Members<'a>,
+    /// The `_meta` in them, if it is an object.
+    pub meta: Option<&'a Members<'a>>,
+}
+
+/// A server's answer.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The era of the server, which tells how the result is shaped.
+    pub era: Era,
+    message: Bytes,
+    part: Range<usize>,
+    failed: bool,
+}
+
+/// What a server answered, as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// The result.
+    Result(&'a str),
+    /// The error object.
+    Error(&'a str),
+}
+
+impl Call<'_> {
+    /// The params for a server of `era`: the target by its original name, `_meta` of our hop, the rest as written.
+    pub(crate) fn params(&self, era: Era) -> Vec<u8> {
+        let size: usize = self
+            .params
+            .iter()
+            .map(|(name, value)| name.len() + value.get().len() + 4)
+            .sum();
+        let mut out = Vec::with_capacity(size + 256);
+        let mut params = ObjectWriter::open(&mut out);
+        for (name, value) in self.params.iter() {
+            match name {
+                // Of one hop: written anew below. Of features that are not carried further: left out.
+                "_meta" | "task" | "inputResponses" | "requestState" => {}
+                _ if self.method.target() == Some(name) => params.string(name, self.target),
+                _ => params.member(name, value.get()),
+            }
+        }
+        meta::write_for_upstream(&mut params, self.meta, era, CAPABILITIES);
+        params.close();
+        out
+    }
+}
+
+/// The params of a list method.
+pub(crate) fn list_params(era: Era, cursor: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    if let Some(cursor) = cursor {
+        params.string("cursor", cursor);
+    }
+    meta::write_for_upstream(&mut params, None, era, CAPABILITIES);
+    params.close();
+    out
+}
+
+impl Reply {
+    /// Reads the answer to our request `id`. An error without id is an answer too: the server could not read ours.
+    pub(crate) fn read(message: Bytes, id: u64, era: Era) -> Result<Self, Error> {
+        let (part, failed) = {
+            let protocol = |e: crate::mcp::MessageError| Error::Protocol(e.to_string());
+            let envelope = Envelope::parse(&message, defaults::JSON_DEPTH_MAX).map_err(protocol)?;
+            let answered = envelope.id.and_then(crate::mcp::Id::from_raw);
+            if answered.is_some_and(|answered| !answered.is_number(id))
+                || (answered.is_none() && envelope.error.is_none())
+            {
+                return Err(Error::Protocol("the answer is to another request".into()));
+            }
+            match (envelope.result, envelope.error) {
+                (Some(result), None) => (range_in(&message, result), false),
+                (None, Some(error)) => (range_in(&message, error), true),
+                _ => return Err(Error::Protocol("the answer has neither result nor error".into())),
+            }
+        };
+        Ok(Self {
+            era,
+            message,
+            part,
+            failed,
+        })
+    }
+
+    /// What the server answered.
+    pub fn body(&self) -> Body<'_> {
+        let bytes = self.message.get(self.part.clone()).unwrap_or_default();
+        let text = std::str::from_utf8(bytes).unwrap_or("null");
+        if self.failed {
+            Body::Error(text)
+        } else {
+            Body::Result(text)
+        }
+    }
+}
+
+/// Where `part`, borrowed from `whole`, stands in it.
+fn range_in(whole: &[u8], part: &RawValue) -> Range<usize> {
+    let start = (part.get().as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+    start..start + part.get().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(era: Era, client: &str) -> String {
+        let params = Members::parse(client).unwrap();
+        let meta = params.get("_meta").and_then(|raw| Members::parse(raw.get()));
+        let call = Call {
+            method: Method::ToolsCall,
+            target: "add",
+            params: &params,
+            meta: meta.as_ref(),
+        };
+        String::from_utf8(call.params(era)).unwrap()
+    }
+
+    #[test]
+    fn the_target_gets_its_original_name_and_arguments_stay_as_written() {
+        let client =
+            r#"{ "name":"calc__add", "arguments": {"name" : "x", "big": 12345678901234567890123}, "future":[ ] }"#;
+        assert_eq!(
+            params(Era::Legacy, client),
+            r#"{"name":"add","arguments":{"name" : "x", "big": 12345678901234567890123},"future":[ ]}"#
+        );
+    }
+
+    #[test]
+    fn a_modern_server_gets_an_envelope_of_our_hop() {
+        let client = r#"{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"k":1},"requestState":"s"}"#;
+        let text = params(Era::Modern, client);
+        assert!(text.starts_with(r#"{"name":"add","_meta":{"k":1,"#), "{text}");
+        assert!(
+            text.contains(r#""io.modelcontextprotocol/clientCapabilities":{}"#),
+            "{text}"
+        );
+        assert!(!text.contains("requestState"));
+    }
+
+    #[test]
+    fn an_answer_is_taken_only_for_its_own_request() {
+        let read = |text: &str| Reply::read(Bytes::copy_from_slice(text.as_bytes()), 7, Era::Legacy);
+        let reply = read(r#" {"jsonrpc":"2.0","id":7,"result": {"a":1} } "#).unwrap();
+        assert_eq!(reply.body(), Body::Result(r#"{"a":1}"#));
+        let reply = read(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#).unwrap();
+        assert_eq!(reply.body(), Body::Error(r#"{"code":1}"#));
+        for wrong in [
+            r#"{"jsonrpc":"2.0","id":8,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"7","result":{}}"#,
+            r#"{"jsonrpc":"2.0","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7}"#,
+            "nonsense",
+        ] {
+            assert_eq!(read(wrong).unwrap_err().reason(), "ProtocolError", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What is known of an upstream now.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::index::Catalog;
+use crate::mcp::{Era, Revision};
+
+use super::error::Error;
+
+/// What is known of an upstream now.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Whether it can be called.
+    pub health: Health,
+    /// What the server said of itself.
+    pub peer: Option<Arc<Peer>>,
+    /// What it offers. Kept for a while after a failure, so that a short outage takes no tool from a list.
+    pub catalog: Option<Arc<Catalog>>,
+}
+
+/// Whether an upstream can be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Nothing succeeded or failed yet.
+    #[default]
+    Connecting,
+    /// Handshake done and catalog read.
+    Ready,
+    /// The last try failed.
+    Failed(Error),
+}
+
+/// What a server said of itself in its handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The revision that is spoken with it.
+    pub revision: Revision,
+    /// Its name; not unique and not trusted.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The names of its capabilities.
+    pub capabilities: Vec<String>,
+}
+
+impl Health {
+    /// One CamelCase word for metrics and conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connecting => "Connecting",
+            Self::Ready => "Ready",
+            Self::Failed(error) => error.reason(),
+        }
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connecting => f.write_str("connecting"),
+            Self::Ready => f.write_str("ready"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Peer {
+    /// The era of the revision.
+    pub fn era(&self) -> Era {
+        self.revision.era()
+    }
+
+    /// Whether it declared the capability `name`.
+    pub fn offers(&self, name: &str) -> bool {
+        self.capabilities.iter().any(|capability| capability == name)
+    }
+}

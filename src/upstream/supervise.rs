@@ -1,0 +1,273 @@
+//! One task per upstream: connect, read the catalog, keep both fresh, and try again with patience.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Connection;
+use super::endpoint::{Endpoint, Timeouts};
+use super::error::Error;
+use super::lists;
+use super::request::{Call, Reply};
+use super::state::{Health, State};
+use crate::defaults;
+use crate::index::List;
+use crate::mcp::Method;
+use crate::metrics::ServerMetrics;
+
+/// One server as the gateway holds it.
+#[derive(Debug)]
+pub struct Upstream {
+    inner: Arc<Inner>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    endpoint: Endpoint,
+    timeouts: Timeouts,
+    live: ArcSwapOption<Connection>,
+    state: watch::Sender<Arc<State>>,
+    wake: Notify,
+    stop: CancellationToken,
+    metrics: ServerMetrics,
+}
+
+impl Upstream {
+    /// Starts to hold the server `name` (`namespace/name`). Must be called within a runtime.
+    pub fn start(name: String, endpoint: Endpoint, timeouts: Timeouts, metrics: ServerMetrics) -> Self {
+        let inner = Arc::new(Inner {
+            name,
+            endpoint,
+            timeouts,
+            live: ArcSwapOption::empty(),
+            state: watch::Sender::new(Arc::default()),
+            wake: Notify::new(),
+            stop: CancellationToken::new(),
+            metrics,
+        });
+        inner.metrics.up(false);
+        let task = tokio::spawn(supervise(Arc::clone(&inner)));
+        Self {
+            inner,
+            task: Mutex::new(Some(task)),
+        }
+    }
+
+    /// What is known of it, now and as it changes.
+    pub fn state(&self) -> watch::Receiver<Arc<State>> {
+        self.inner.state.subscribe()
+    }
+
+    /// Carries a client's request to the server. Dropping the future cancels it there.
+    pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+        let started = Instant::now();
+        let reply = self.inner.call(call).await;
+        self.inner.metrics.request(reply.is_ok(), started.elapsed());
+        reply
+    }
+
+    /// Lets go of the server: its session is ended, or its process stopped.
+    pub async fn stop(&self) {
+        self.inner.stop.cancel();
+        let task = self.task.lock().map_or(None, |mut task| task.take());
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(server = self.inner.name, %error, "the upstream's task ended badly");
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.inner.stop.cancel();
+    }
+}
+
+impl Inner {
+    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+        let connection = self.live.load_full().ok_or_else(|| self.not_connected())?;
+        match self.send(&connection, call).await {
+            // The server did not take the request, so sending it again does nothing twice.
+            Err(Error::SessionLost) => {
+                let renewed = self.renewed(&connection).await?;
+                self.send(&renewed, call).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send(&self, connection: &Connection, call: Call<'_>) -> Result<Reply, Error> {
+        let limit = match call.method {
+            Method::ResourcesRead => Some(self.timeouts.resource),
+            _ => self.timeouts.call,
+        };
+        let params = call.params(connection.peer().era());
+        connection.request(call.method, Some(call.target), &params, limit).await
+    }
+
+    /// The connection that takes the place of `lost`; made once for all who wait for it.
+    async fn renewed(&self, lost: &Arc<Connection>) -> Result<Arc<Connection>, Error> {
+        let mut state = self.state.subscribe();
+        self.live.compare_and_swap(lost, None);
+        self.wake.notify_one();
+        let deadline = Instant::now() + self.timeouts.connect;
+        loop {
+            if let Some(connection) = self.live.load_full() {
+                return Ok(connection);
+            }
+            if !matches!(timeout_at(deadline, state.changed()).await, Ok(Ok(()))) {
+                return Err(Error::SessionLost);
+            }
+        }
+    }
+
+    fn not_connected(&self) -> Error {
+        match &self.state.borrow().health {
+            Health::Failed(error) => Error::NotConnected(error.to_string()),
+            Health::Connecting | Health::Ready => Error::NotConnected("it is still being connected".into()),
+        }
+    }
+
+    /// Connects and reads the catalog.
+    async fn establish(&self) -> Result<Arc<Connection>, Error> {
+        let connection = Arc::new(Connection::open(&self.name, &self.endpoint, self.timeouts).await?);
+        match self.refresh(&connection).await {
+            Ok(()) => Ok(connection),
+            Err(error) => {
+                connection.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the catalog over `connection` and publishes both.
+    async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
+        let catalog = lists::read_catalog(connection, self.timeouts).await?;
+        for list in List::ALL {
+            self.metrics.items(list, catalog.list(list).len());
+        }
+        self.metrics.up(true);
+        self.live.store(Some(Arc::clone(connection)));
+        // Told even where nothing changed: calls may be waiting for the new connection.
+        self.state.send_modify(|state| {
+            let same_catalog = state
+                .catalog
+                .as_ref()
+                .is_some_and(|known| known.digest() == catalog.digest());
+            let same_peer = state.peer.as_ref() == Some(connection.peer());
+            if state.health == Health::Ready && same_catalog && same_peer {
+                return;
+            }
+            let catalog = if same_catalog {
+                state.catalog.clone()
+            } else {
+                Some(Arc::new(catalog))
+            };
+            *state = Arc::new(State {
+                health: Health::Ready,
+                peer: Some(Arc::clone(connection.peer())),
+                catalog,
+            });
+        });
+        Ok(())
+    }
+
+    /// Publishes a failure; the catalog stays until `keep_catalog` is false.
+    fn failed(&self, error: Error, keep_catalog: bool) {
+        self.metrics.up(false);
+        self.metrics.failure(error.reason());
+        self.state.send_if_modified(|state| {
+            let catalog = state.catalog.clone().filter(|_| keep_catalog);
+            let health = Health::Failed(error);
+            if state.health == health && catalog.is_some() == state.catalog.is_some() {
+                return false;
+            }
+            if state.health != health {
+                tracing::warn!(server = self.name, reason = health.reason(), "{health}");
+            }
+            *state = Arc::new(State {
+                health,
+                peer: state.peer.clone(),
+                catalog,
+            });
+            true
+        });
+    }
+
+    /// Keeps the catalog fresh until the connection fails.
+    async fn hold(&self, connection: &Arc<Connection>) -> Error {
+        loop {
+            tokio::select! {
+                error = connection.closed() => return error,
+                () = connection.list_changed() => sleep(defaults::COALESCE).await,
+                () = sleep(defaults::CATALOG_TTL) => {}
+                () = self.wake.notified() => {
+                    if self.live.load().is_none() {
+                        return Error::SessionLost;
+                    }
+                }
+            }
+            if let Err(error) = self.refresh(connection).await {
+                return error;
+            }
+        }
+    }
+}
+
+async fn supervise(inner: Arc<Inner>) {
+    let mut pause = defaults::RETRY_MIN;
+    let mut failing_since: Option<Instant> = None;
+    loop {
+        let attempt = tokio::select! {
+            () = inner.stop.cancelled() => return,
+            attempt = inner.establish() => attempt,
+        };
+        let (error, at_once) = match attempt {
+            Ok(connection) => {
+                let peer = connection.peer();
+                tracing::info!(server = inner.name, revision = %peer.revision, name = peer.name, "connected");
+                (pause, failing_since) = (defaults::RETRY_MIN, None);
+                let ended = tokio::select! {
+                    () = inner.stop.cancelled() => None,
+                    error = inner.hold(&connection) => Some(error),
+                };
+                let Some(error) = ended else {
+                    connection.close().await;
+                    return;
+                };
+                inner.live.compare_and_swap(&connection, None);
+                if error != Error::SessionLost {
+                    connection.close().await;
+                }
+                let at_once = error == Error::SessionLost;
+                (error, at_once)
+            }
+            Err(error) => (error, false),
+        };
+        if at_once {
+            continue;
+        }
+        let since = *failing_since.get_or_insert_with(Instant::now);
+        inner.failed(error, since.elapsed() < defaults::STALE_FOR);
+        tokio::select! {
+            () = inner.stop.cancelled() => return,
+            () = sleep(jittered(pause)) => {}
+        }
+        pause = (pause * 2).min(defaults::RETRY_MAX);
+    }
+}
+
+/// `pause`, up to a quarter longer, so that many upstreams of one failed host do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    let mut byte = [0u8; 1];
+    let random = aws_lc_rs::rand::fill(&mut byte).map_or(0, |()| byte[0]);
+    pause + pause * u32::from(random) / 1024
+}
