@@ -108,8 +108,15 @@ struct Held {
 /// A federation with what it was built from.
 struct Served {
     plan: FederationPlan,
-    inputs: Vec<(Option<Arc<Upstream>>, Option<Arc<Catalog>>)>,
+    inputs: Vec<MemberInput>,
     federation: Arc<Federation>,
+}
+
+/// What a member is served from: compared by identity, since both are replaced whole.
+#[derive(Clone, Default)]
+struct MemberInput {
+    upstream: Option<Arc<Upstream>>,
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl Keeper {
@@ -229,20 +236,20 @@ impl Keeper {
             .iter()
             .map(|member| {
                 if member.problem.is_some() {
-                    return (None, None);
+                    return MemberInput::default();
                 }
                 let upstream = self
                     .upstreams
                     .get(&member.server)
                     .map(|held| Arc::clone(&held.upstream));
-                (
+                MemberInput {
                     upstream,
-                    states.get(&member.server).and_then(|state| state.catalog.clone()),
-                )
+                    catalog: states.get(&member.server).and_then(|state| state.catalog.clone()),
+                }
             })
             .collect();
         let known = self.federations.get(key);
-        if known.is_some_and(|served| served.plan == *planned && same_inputs(&served.inputs, &inputs)) {
+        if known.is_some_and(|served| served.plan == *planned && served.inputs == inputs) {
             return false;
         }
         let name = key.to_string();
@@ -289,7 +296,7 @@ impl Keeper {
 fn build(
     key: &ObjectKey,
     planned: &FederationPlan,
-    inputs: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
+    inputs: &[MemberInput],
     metrics: Arc<FederationMetrics>,
 ) -> Federation {
     let mut info = Vec::new();
@@ -302,19 +309,19 @@ fn build(
         .members
         .iter()
         .zip(inputs)
-        .map(|(member, (_, catalog))| MemberCatalog {
+        .map(|(member, input)| MemberCatalog {
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
-            catalog: catalog.clone(),
+            catalog: input.catalog.clone(),
         })
         .collect();
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),
         members: members
-            .map(|(m, (upstream, _))| Member {
+            .map(|(m, input)| Member {
                 name: m.name.clone(),
-                upstream: upstream.clone(),
+                upstream: input.upstream.clone(),
             })
             .collect(),
         index: Index::build(&catalogs, &server_info),
@@ -323,22 +330,17 @@ fn build(
     }
 }
 
-fn same_inputs(
-    known: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
-    now: &[(Option<Arc<Upstream>>, Option<Arc<Catalog>>)],
-) -> bool {
-    fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
-        match (a, b) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-            _ => false,
+impl PartialEq for MemberInput {
+    fn eq(&self, other: &Self) -> bool {
+        fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+            match (a, b) {
+                (None, None) => true,
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                _ => false,
+            }
         }
+        same(self.upstream.as_ref(), other.upstream.as_ref()) && same(self.catalog.as_ref(), other.catalog.as_ref())
     }
-    let pairs = known.iter().zip(now);
-    known.len() == now.len()
-        && pairs
-            .into_iter()
-            .all(|(a, b)| same(a.0.as_ref(), b.0.as_ref()) && same(a.1.as_ref(), b.1.as_ref()))
 }
 
 fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {

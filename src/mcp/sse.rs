@@ -54,12 +54,11 @@ impl Decoder {
             let line = std::mem::take(&mut self.line);
             self.take_line(&line, events)?;
             chunk = match rest {
-                [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
                     self.after_cr = true;
                     &[]
                 }
-                [_, rest @ ..] => rest,
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
                 [] => &[],
             };
         }

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use tokio::time::timeout;
 
-use super::endpoint::{Endpoint, StdioCommand, Timeouts};
+use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
-use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, routing_headers};
+use super::open;
 use super::request::Reply;
 use super::state::Peer;
 use super::stdio::StdioConnection;
-use crate::mcp::{Era, Method, Revision, headers, message};
+use crate::mcp::{Era, Method, message};
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
@@ -25,29 +25,32 @@ pub(crate) struct Connection {
     ids: AtomicU64,
 }
 
+/// What carries the messages.
 #[derive(Debug)]
-enum Link {
+pub(super) enum Link {
+    /// HTTP.
     Http(HttpLink),
+    /// A child process.
     Stdio(StdioConnection),
 }
 
 /// HTTP with what every request of this connection carries: revision and session.
 #[derive(Clone, Debug)]
-struct HttpLink {
-    http: Arc<HttpPeer>,
-    headers: HeaderMap,
-    has_session: bool,
+pub(super) struct HttpLink {
+    /// The server's endpoint.
+    pub(super) http: Arc<HttpPeer>,
+    /// Headers of every request.
+    pub(super) headers: HeaderMap,
+    /// Whether the server opened a session, so that it can also end it.
+    pub(super) has_session: bool,
 }
 
 impl Connection {
     /// Connects to `endpoint` and shakes hands in the era that the server speaks.
     pub(crate) async fn open(server: &str, endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, Error> {
         match endpoint {
-            Endpoint::Http(endpoint) => {
-                let http = Arc::new(HttpPeer::new(endpoint.clone(), timeouts.connect)?);
-                open_http(http, timeouts.connect).await
-            }
-            Endpoint::Stdio(command) => open_stdio(server, command, timeouts.connect).await,
+            Endpoint::Http(endpoint) => open::over_http(endpoint, timeouts.connect).await,
+            Endpoint::Stdio(command) => open::over_stdio(server, command, timeouts.connect).await,
         }
     }
 
@@ -118,162 +121,14 @@ impl Connection {
         }
     }
 
-    fn new(peer: Peer, link: Link) -> Self {
+    /// The connection to `peer`, whose handshake is done.
+    pub(super) fn new(peer: Peer, link: Link) -> Self {
         Self {
             peer: Arc::new(peer),
             link,
             ids: AtomicU64::new(FIRST_ID),
         }
     }
-}
-
-async fn open_http(http: Arc<HttpPeer>, limit: Duration) -> Result<Connection, Error> {
-    let base = http.base_headers();
-    let mut modern = base.clone();
-    modern.insert(VERSION_HEADER, HeaderValue::from_static(Revision::LATEST.as_str()));
-    let answer = shake(&http, &with_routing(&modern, Method::Discover), Method::Discover, limit).await?;
-    match handshake::judge_http(answer.status, answer.message.as_deref()) {
-        Verdict::Modern(peer) => Ok(Connection::new(
-            peer,
-            Link::Http(HttpLink {
-                http,
-                headers: modern,
-                has_session: false,
-            }),
-        )),
-        Verdict::Failed(error) => Err(error),
-        Verdict::Legacy => {
-            let answer = shake(&http, &base, Method::Initialize, limit).await?;
-            let message = checked(&answer, false)?;
-            let peer = handshake::read_initialized(&message)?;
-            let mut headers = base;
-            headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
-            let has_session = answer.session.is_some();
-            if let Some(session) = answer.session {
-                headers.insert(HeaderName::from_static(headers::SESSION_ID), session);
-            }
-            let told = http.tell(&headers, Bytes::from_static(INITIALIZED));
-            timeout(limit, told).await.map_err(|_| Error::Timeout {
-                operation: "notifications/initialized",
-                after: limit,
-            })??;
-            Ok(Connection::new(
-                peer,
-                Link::Http(HttpLink {
-                    http,
-                    headers,
-                    has_session,
-                }),
-            ))
-        }
-    }
-}
-
-async fn shake(http: &HttpPeer, headers: &HeaderMap, method: Method, limit: Duration) -> Result<Answer, Error> {
-    let params = if method == Method::Discover {
-        handshake::discover_params()
-    } else {
-        handshake::initialize_params()
-    };
-    let body = Bytes::from(message::request(HANDSHAKE_ID, method.as_str(), &params));
-    timeout(limit, http.ask(headers, body, HANDSHAKE_ID))
-        .await
-        .map_err(|_| Error::Timeout {
-            operation: method.as_str(),
-            after: limit,
-        })?
-}
-
-fn with_routing(headers: &HeaderMap, method: Method) -> HeaderMap {
-    let mut map = headers.clone();
-    routing_headers(&mut map, method.as_str(), None);
-    map
-}
-
-/// Starts the process and finds out its era. A Legacy server may ignore the first question, or die of it: so the
-/// handshake is offered beside it after a while, and alone to a second process.
-async fn open_stdio(server: &str, command: &StdioCommand, limit: Duration) -> Result<Connection, Error> {
-    let child = StdioConnection::spawn(server, command)?;
-    let first = tokio::select! {
-        judged = timeout(limit, judge_stdio(&child)) => judged.unwrap_or(Ok(None)),
-        cause = child.exited() => {
-            tracing::debug!(server, cause = %Error::from(cause), "the process ended during discovery; starting it again for a handshake");
-            Ok(None)
-        }
-    };
-    match first {
-        Ok(Some(peer)) => return finish_stdio(child, peer).await,
-        Ok(None) => child.stop().await,
-        Err(error) => {
-            child.stop().await;
-            return Err(error);
-        }
-    }
-    let child = StdioConnection::spawn(server, command)?;
-    let initialized = async {
-        let body = message::request(
-            HANDSHAKE_ID,
-            Method::Initialize.as_str(),
-            &handshake::initialize_params(),
-        );
-        handshake::read_initialized(&child.request(HANDSHAKE_ID, Bytes::from(body)).await?)
-    };
-    let after = limit;
-    let peer = timeout(limit, initialized).await.unwrap_or(Err(Error::Timeout {
-        operation: "initialize",
-        after,
-    }));
-    match peer {
-        Ok(peer) => finish_stdio(child, peer).await,
-        Err(error) => {
-            child.stop().await;
-            Err(error)
-        }
-    }
-}
-
-/// Discovers, and after [`PROBE_PATIENCE`] without an answer shakes hands on the side. `None`: it died or cannot go on.
-async fn judge_stdio(child: &StdioConnection) -> Result<Option<Peer>, Error> {
-    let discover = message::request(HANDSHAKE_ID, Method::Discover.as_str(), &handshake::discover_params());
-    let initialize = message::request(
-        HANDSHAKE_ID + 1,
-        Method::Initialize.as_str(),
-        &handshake::initialize_params(),
-    );
-    let discovered = child.request(HANDSHAKE_ID, Bytes::from(discover));
-    tokio::pin!(discovered);
-    let answer = match timeout(PROBE_PATIENCE, &mut discovered).await {
-        Ok(answer) => answer,
-        Err(_) => {
-            let initialized = child.request(HANDSHAKE_ID + 1, Bytes::from(initialize.clone()));
-            tokio::pin!(initialized);
-            tokio::select! {
-                answer = &mut discovered => match answer.map(|message| handshake::judge_message(&message)) {
-                    Ok(Verdict::Modern(peer)) => return Ok(Some(peer)),
-                    Ok(Verdict::Failed(error)) => return Err(error),
-                    Ok(Verdict::Legacy) => return Ok(handshake::read_initialized(&initialized.await?).map(Some)?),
-                    Err(_) => return Ok(None),
-                },
-                answer = &mut initialized => return handshake::read_initialized(&answer?).map(Some),
-            }
-        }
-    };
-    let Ok(message) = answer else { return Ok(None) };
-    match handshake::judge_message(&message) {
-        Verdict::Modern(peer) => Ok(Some(peer)),
-        Verdict::Failed(error) => Err(error),
-        Verdict::Legacy => match child.request(HANDSHAKE_ID + 1, Bytes::from(initialize)).await {
-            Ok(message) => handshake::read_initialized(&message).map(Some),
-            Err(_) => Ok(None),
-        },
-    }
-}
-
-async fn finish_stdio(child: StdioConnection, peer: Peer) -> Result<Connection, Error> {
-    if peer.era() == Era::Legacy {
-        child.notify(Bytes::from_static(INITIALIZED)).await?;
-    }
-    Ok(Connection::new(peer, Link::Stdio(child)))
 }
 
 impl HttpLink {
@@ -303,7 +158,7 @@ impl HttpLink {
 }
 
 /// The message of an answer, or what its status means.
-fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error> {
+pub(super) fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error> {
     match (answer.status, &answer.message) {
         (401 | 403, _) => Err(Error::Auth(answer.status)),
         (404, _) if has_session => Err(Error::SessionLost),
@@ -355,12 +210,7 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-const VERSION_HEADER: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
-const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-/// Ids of the handshake; those of requests follow them, so that none is used twice in a session.
-const HANDSHAKE_ID: u64 = 1;
+/// Ids below this one are the handshake's, so that none is used twice in a session.
 const FIRST_ID: u64 = 3;
-/// A process is given this long to answer discovery before it is offered a handshake as well.
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 /// Parting words are given this long.
 const END_TIMEOUT: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ mod handshake;
 mod http;
 mod lines;
 mod lists;
+mod open;
 pub(crate) mod process;
 mod request;
 mod serve;

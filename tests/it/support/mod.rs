@@ -1,4 +1,6 @@
 //! What the integration tests stand on.
 
 pub(crate) mod apiserver;
+pub(crate) mod gateway;
 pub(crate) mod skip;
+pub(crate) mod upstream;

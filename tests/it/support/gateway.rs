@@ -1,0 +1,192 @@
+//! A gateway in this process, over servers that a test chooses, and a client that says exactly what it is told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use mcpfleet::api::MCPFederation;
+use mcpfleet::fleet::plan::{FederationInput, ServerInput};
+use mcpfleet::fleet::{DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
+use mcpfleet::gateway::Gateway;
+use mcpfleet::metrics::Metrics;
+use mcpfleet::upstream::{Endpoint, HttpEndpoint, Timeouts};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// A running gateway with one federation `default/fed`.
+pub(crate) struct TestGateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) input: watch::Sender<Arc<PlanInput>>,
+    observations: watch::Receiver<Arc<Observations>>,
+    runtime: Option<Runtime>,
+    stop: CancellationToken,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// An answer to a raw request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {self:?}"))
+    }
+}
+
+/// The plan for servers at these addresses, each a member under its own name.
+pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
+    let input = |(name, address): &(&str, SocketAddr)| ServerInput {
+        key: ObjectKey::new("default", *name),
+        labels: Default::default(),
+        allowed_namespaces: Default::default(),
+        disabled: false,
+        timeouts: Timeouts {
+            connect: Duration::from_secs(1),
+            list: Duration::from_secs(1),
+            ..Timeouts::default()
+        },
+        endpoint: Ok(Endpoint::Http(HttpEndpoint {
+            url: format!("http://{address}/mcp").parse().unwrap(),
+            headers: http::HeaderMap::new(),
+        })),
+    };
+    let members: Vec<Value> = servers
+        .iter()
+        .map(|(name, _)| json!({"name": name, "server": {"name": name}}))
+        .collect();
+    let federation: MCPFederation = serde_json::from_value(json!({
+        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "fed"},
+        "spec": {"members": members, "access": {"anonymous": {}}},
+    }))
+    .unwrap();
+    PlanInput {
+        servers: servers.iter().map(input).collect(),
+        federations: vec![FederationInput {
+            key: ObjectKey::new("default", "fed"),
+            spec: federation.spec,
+        }],
+        namespaces: Default::default(),
+    }
+}
+
+impl TestGateway {
+    /// Starts a gateway for `plan`.
+    pub(crate) async fn start(plan: PlanInput) -> Self {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let (input, inputs) = watch::channel(Arc::new(plan));
+        let runtime = Runtime::start(inputs, DefaultFederation::Single, Arc::clone(&metrics));
+        let gateway = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = gateway.address();
+        let stop = CancellationToken::new();
+        tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), Duration::from_secs(1)));
+        let observations = runtime.observations();
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let mut gateway = Self {
+            address,
+            metrics,
+            input,
+            observations,
+            runtime: Some(runtime),
+            stop,
+            client,
+        };
+        gateway
+            .until(|o| o.federations.contains_key(&ObjectKey::new("default", "fed")))
+            .await;
+        gateway
+    }
+
+    /// Starts a gateway and waits until all its servers are ready.
+    pub(crate) async fn ready(servers: &[(&str, SocketAddr)]) -> Self {
+        let mut gateway = Self::start(plan(servers)).await;
+        gateway
+            .until(|o| !o.servers.is_empty() && o.servers.values().all(|s| s.state == UpstreamState::Ready))
+            .await;
+        gateway
+    }
+
+    /// Waits until what the fleet shows of itself is as asked.
+    pub(crate) async fn until(&mut self, holds: impl Fn(&Observations) -> bool) -> Arc<Observations> {
+        let waited = tokio::time::timeout(Duration::from_secs(20), self.observations.wait_for(|o| holds(o))).await;
+        waited.expect("the fleet never got there").unwrap().clone()
+    }
+
+    /// Sends `body` to the endpoint with these headers beside the usual ones.
+    pub(crate) async fn post(&self, body: impl ToString, headers: &[(&str, &str)]) -> Reply {
+        let request = Request::post(format!("http://{}/default/fed/mcp", self.address))
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        self.send(request.body(Full::new(Bytes::from(body.to_string()))).unwrap())
+            .await
+    }
+
+    /// Sends a request as it is.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
+        let answered = tokio::time::timeout(Duration::from_secs(20), self.client.request(request)).await;
+        let response: Response<_> = answered.expect("no answer").unwrap();
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, 64 << 20);
+        #[allow(clippy::disallowed_methods, reason = "the body is limited just above")]
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            text: String::from_utf8(bytes.to_vec()).unwrap(),
+        }
+    }
+
+    /// A Legacy request for `method`; gives the whole response.
+    pub(crate) async fn legacy(&self, method: &str, params: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post(body, &[("mcp-protocol-version", "2025-11-25")]).await.json()
+    }
+
+    /// A Modern request for `method`; gives the whole response.
+    pub(crate) async fn modern(&self, method: &str, mut params: Value) -> Value {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let target = params["name"]
+            .as_str()
+            .or_else(|| params["uri"].as_str())
+            .map(str::to_owned);
+        let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        if let Some(target) = &target {
+            headers.push(("mcp-name", target));
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post(body, &headers).await.json()
+    }
+
+    /// The metrics page.
+    pub(crate) fn metrics_page(&self) -> String {
+        String::from_utf8(self.metrics.page().unwrap().0).unwrap()
+    }
+
+    /// Takes no more connections; requests in flight go on.
+    pub(crate) fn stop_serving(&self) {
+        self.stop.cancel();
+    }
+
+    /// Stops everything.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.stop().await;
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What servers do to the gateway: down, hanging, paging, losing sessions, breaking the protocol.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcpfleet::fleet::{ObjectKey, UpstreamState};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::gateway::{TestGateway, plan};
+use crate::support::upstream::{self, Answer, Upstream, refusing_address};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn tools(names: &[&str]) -> Value {
+    names
+        .iter()
+        .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+        .collect()
+}
+
+fn names(answer: &Value) -> Vec<String> {
+    let tools = answer["result"]["tools"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no tools in {answer}"));
+    tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn sick_servers_delay_nobody_and_are_named() {
+    let healthy = Upstream::start(|seen| upstream::legacy(seen, &tools(&["echo"]))).await;
+    let hanging = Upstream::start(|_| Answer::Hang).await;
+    let down = refusing_address().await;
+    let members = [("good", healthy.address), ("hang", hanging.address), ("down", down)];
+    let mut gateway = TestGateway::start(plan(&members)).await;
+    gateway
+        .until(|o| {
+            o.servers
+                .get(&key("good"))
+                .is_some_and(|s| s.state == UpstreamState::Ready)
+        })
+        .await;
+
+    let started = Instant::now();
+    let initialize =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+    assert!(gateway.legacy("initialize", initialize).await["result"]["protocolVersion"].is_string());
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["good__echo"]);
+    assert_eq!(names(&gateway.modern("tools/list", json!({})).await), ["good__echo"]);
+    assert!(
+        started.elapsed() < Duration::from_millis(800),
+        "sooner than any time limit toward a server"
+    );
+
+    let failed = |observed: &mcpfleet::fleet::Observations, name: &str, expected: &str| {
+        observed
+            .servers
+            .get(&key(name))
+            .is_some_and(|s| matches!(s.state, UpstreamState::Failed { reason, .. } if reason == expected))
+    };
+    gateway
+        .until(|o| failed(o, "down", "ConnectFailed") && failed(o, "hang", "Timeout"))
+        .await;
+    let page = gateway.metrics_page();
+    for line in [
+        r#"mcpfleet_upstream_up{server="default/good"} 1"#,
+        r#"mcpfleet_upstream_up{server="default/down"} 0"#,
+        r#"mcpfleet_upstream_up{server="default/hang"} 0"#,
+        r#"mcpfleet_upstream_failures_total{reason="Timeout",server="default/hang"}"#,
+    ] {
+        assert!(page.contains(line), "{line} in {page}");
+    }
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["good__echo"]);
+}
+
+#[tokio::test]
+async fn all_pages_of_a_list_are_followed_even_by_an_empty_cursor() {
+    let server = Upstream::start(|seen| {
+        let page =
+            |range: std::ops::Range<usize>| -> Value { range.map(|i| json!({"name": format!("t{i:02}")})).collect() };
+        match (seen.method(), seen.body["params"]["cursor"].as_str()) {
+            ("tools/list", None) => seen.result(json!({"tools": page(0..10), "nextCursor": ""})),
+            ("tools/list", Some("")) => seen.result(json!({"tools": page(10..20), "nextCursor": "c2"})),
+            ("tools/list", Some("c2")) => seen.result(json!({"tools": page(20..25)})),
+            ("tools/list", Some(_)) => seen.error(200, -32602, "bad cursor"),
+            _ => upstream::legacy(seen, &json!([])),
+        }
+    })
+    .await;
+    let mut gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let listed = names(&gateway.legacy("tools/list", json!({})).await);
+    assert_eq!(listed.len(), 25);
+    let observed = gateway.until(|_| true).await;
+    let catalog = observed.servers[&key("s")].catalog.clone().unwrap();
+    assert_eq!((catalog.tools, catalog.complete), (25, true));
+    let last = gateway.legacy("tools/call", json!({"name": "s__t24"})).await;
+    assert_eq!(last["result"]["content"][0]["text"], "t24");
+}
+
+#[tokio::test]
+async fn a_list_that_never_ends_is_an_error_of_that_server_alone() {
+    let endless = Upstream::start(|seen| match seen.method() {
+        "tools/list" => seen.result(json!({"tools": [], "nextCursor": "again"})),
+        _ => upstream::legacy(seen, &json!([])),
+    })
+    .await;
+    let good = Upstream::start(|seen| upstream::modern(seen, &tools(&["echo"]))).await;
+    let mut gateway = TestGateway::start(plan(&[("endless", endless.address), ("good", good.address)])).await;
+    let observed = gateway
+        .until(|o| o.servers.values().all(|s| s.state != UpstreamState::Connecting))
+        .await;
+    let state = &observed.servers[&key("endless")].state;
+    assert!(
+        matches!(state, UpstreamState::Failed { reason: "ProtocolError", message } if message.contains("same cursor")),
+        "{state:?}"
+    );
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["good__echo"]);
+}
+
+#[tokio::test]
+async fn answers_as_event_streams_are_read_up_to_the_answer() {
+    let server = Upstream::start(|seen| {
+        let stream = |answer: &Answer| match answer {
+            Answer::Respond { body, .. } => format!(
+                ": comment\n\nid: p-0\ndata:\n\nevent: message\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"info\",\"data\":1}}}}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":99,\"method\":\"ping\"}}\n\nid: p-1\ndata: {body}\n\n"
+            ),
+            Answer::Hang => String::new(),
+        };
+        match seen.method() {
+            "initialize" | "tools/list" | "tools/call" => {
+                let answer = upstream::legacy(seen, &tools(&["echo"]));
+                let streamed = Answer::text(200, "text/event-stream", stream(&answer));
+                if seen.method() == "initialize" { streamed.with_header("mcp-session-id", "s-1") } else { streamed }
+            }
+            "" => Answer::status(202),
+            _ => upstream::legacy(seen, &json!([])),
+        }
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let answer = gateway.legacy("tools/call", json!({"name": "s__echo"})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "echo");
+    let pongs: Vec<_> = server.seen().into_iter().filter(|seen| seen.body["id"] == 99).collect();
+    assert!(
+        pongs.iter().all(|pong| pong.body["result"] == json!({})) && !pongs.is_empty(),
+        "the server's ping was answered"
+    );
+}
+
+#[tokio::test]
+async fn a_lost_session_is_made_again_once_and_the_call_goes_through() {
+    let generation = Arc::new(AtomicUsize::new(1));
+    let current = Arc::clone(&generation);
+    let server = Upstream::start(move |seen| {
+        let session = format!("s-{}", current.load(Ordering::SeqCst));
+        match (seen.method(), seen.header("mcp-session-id")) {
+            ("server/discover", _) => seen.error(400, -32000, "no session"),
+            ("initialize", _) => match upstream::legacy(seen, &json!([])) {
+                Answer::Respond { status, body, .. } => {
+                    Answer::text(status, "application/json", body).with_header("mcp-session-id", &session)
+                }
+                Answer::Hang => Answer::Hang,
+            },
+            (_, Some(sent)) if sent != session => Answer::text(404, "text/plain", "Session not found"),
+            _ => upstream::legacy(seen, &tools(&["echo"])),
+        }
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    generation.store(2, Ordering::SeqCst);
+    let call = || gateway.legacy("tools/call", json!({"name": "s__echo"}));
+    let (a, b, c) = tokio::join!(call(), call(), call());
+    for answer in [a, b, c] {
+        assert_eq!(answer["result"]["content"][0]["text"], "echo");
+    }
+    assert_eq!(
+        server.seen_of("initialize").len(),
+        2,
+        "one new handshake for all who waited"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_its_call() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => Answer::Hang,
+        _ => upstream::legacy(seen, &tools(&["echo"])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let call = gateway.legacy("tools/call", json!({"name": "s__echo"}));
+    assert!(timeout(Duration::from_millis(300), call).await.is_err());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while server.seen_of("notifications/cancelled").is_empty() {
+        assert!(Instant::now() < deadline, "the server was never told");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let called = server.seen_of("tools/call").pop().unwrap().body["id"].clone();
+    assert_eq!(
+        server.seen_of("notifications/cancelled")[0].body["params"]["requestId"],
+        called
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_the_protocol_fails_that_call_with_its_name() {
+    let server = Upstream::start(|seen| match seen.body["params"]["name"].as_str() {
+        Some("nonsense") => Answer::text(200, "application/json", "<html>"),
+        Some("other_id") => Answer::json(200, json!({"jsonrpc": "2.0", "id": 123_456, "result": {}})),
+        Some("empty") => Answer::status(200),
+        Some("gone") => Answer::status(503),
+        Some("array") => seen.result(json!([])),
+        Some("cut") => Answer::text(
+            200,
+            "text/event-stream",
+            "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n",
+        ),
+        _ => upstream::modern(seen, &tools(&["nonsense", "other_id", "empty", "gone", "array", "cut"])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for name in ["nonsense", "other_id", "empty", "gone", "array", "cut"] {
+        let answer = gateway
+            .modern("tools/call", json!({"name": format!("s__{name}")}))
+            .await;
+        assert_eq!(answer["error"]["code"], -32603, "{name}: {answer}");
+        assert!(
+            answer["error"]["message"].as_str().unwrap().contains("member \"s\""),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn servers_join_and_leave_while_clients_are_served() {
+    let first = Upstream::start(|seen| upstream::legacy(seen, &tools(&["echo"]))).await;
+    let second = Upstream::start(|seen| upstream::modern(seen, &tools(&["echo"]))).await;
+    let mut gateway = TestGateway::ready(&[("a", first.address)]).await;
+    gateway
+        .input
+        .send(Arc::new(plan(&[("a", first.address), ("b", second.address)])))
+        .unwrap();
+    gateway
+        .until(|o| {
+            o.servers
+                .get(&key("b"))
+                .is_some_and(|s| s.state == UpstreamState::Ready)
+        })
+        .await;
+    assert_eq!(
+        names(&gateway.legacy("tools/list", json!({})).await),
+        ["a__echo", "b__echo"]
+    );
+    gateway.input.send(Arc::new(plan(&[("b", second.address)]))).unwrap();
+    gateway.until(|o| !o.servers.contains_key(&key("a"))).await;
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["b__echo"]);
+    assert!(
+        !gateway.metrics_page().contains("default/a"),
+        "series of what is gone are removed"
+    );
+    assert_eq!(
+        first.seen_of("initialize").len(),
+        1,
+        "the server that stayed out of the change was not touched"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found_by_itself() {
+    let address = refusing_address().await;
+    let mut gateway = TestGateway::start(plan(&[("s", address)])).await;
+    gateway
+        .until(|o| matches!(o.servers[&key("s")].state, UpstreamState::Failed { .. }))
+        .await;
+    let refused = gateway.legacy("tools/call", json!({"name": "s__echo"})).await;
+    assert_eq!(refused["error"]["code"], -32602, "not listed yet");
+    let server = Upstream::start_at(address, |seen| upstream::legacy(seen, &tools(&["echo"]))).await;
+    gateway
+        .until(|o| o.servers[&key("s")].state == UpstreamState::Ready)
+        .await;
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["s__echo"]);
+    drop(server);
+}
