@@ -49,3 +49,8 @@ pub const COALESCE: Duration = Duration::from_millis(100);
 pub const CHILD_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Requests in flight may finish for this long after the process was asked to stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Largest manifest file.
+pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
+/// Most values (scalars, lists, maps; copies by alias counted) in one manifest file.
+pub const MANIFEST_VALUES_MAX: usize = 200_000;

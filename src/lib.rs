@@ -25,5 +25,6 @@ pub mod api;
 pub mod defaults;
 pub mod fleet;
 pub mod index;
+pub mod manifest;
 pub mod mcp;
 pub mod upstream;

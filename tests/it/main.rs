@@ -1,5 +1,6 @@
 //! Integration tests: one binary, one module for each family of behaviour.
 
 mod apiserver;
+mod invalid;
 #[cfg(test)] // tells clippy that these are tests too
 mod support;

@@ -1,4 +1,5 @@
 //! What the integration tests stand on.
 
 pub(crate) mod apiserver;
+pub(crate) mod corpus;
 pub(crate) mod skip;
