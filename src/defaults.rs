@@ -68,3 +68,7 @@ pub const CHILD_LOG_LINES: usize = 20;
 pub const CHILD_EXIT_GRACE: Duration = Duration::from_millis(500);
 /// What a dead child had printed is read for this long; something outside its group may hold the pipe open.
 pub const CHILD_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
+/// Largest manifest file.
+pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
+/// Most values (scalars, lists, maps; copies by alias counted) in one manifest file.
+pub const MANIFEST_VALUES_MAX: usize = 200_000;

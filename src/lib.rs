@@ -26,6 +26,7 @@ pub mod defaults;
 pub mod fleet;
 pub mod gateway;
 pub mod index;
+pub mod manifest;
 pub mod mcp;
 pub mod metrics;
 pub mod upstream;

@@ -37,6 +37,20 @@ pub struct ValueSource {
     pub config_map_key_ref: Option<KeyRef>,
 }
 
+impl ValueSource {
+    /// A key of a Secret, which must be there.
+    pub fn secret(name: &str, key: &str) -> Self {
+        Self {
+            secret_key_ref: Some(KeyRef {
+                name: name.to_owned(),
+                key: key.to_owned(),
+                optional: None,
+            }),
+            config_map_key_ref: None,
+        }
+    }
+}
+
 /// One key of a named object in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

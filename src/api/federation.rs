@@ -29,7 +29,7 @@ use super::condition::Condition;
     printcolumn(name = "Degraded", type_ = "string", json_path = ".status.conditions[?(@.type=='Degraded')].status"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url", priority = 1),
-    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 52").message("metadata.name must be at most 52 characters of a-z, 0-9 and '-', start with a letter and end with a letter or digit; choose another name")
+    validation = super::name_rule()
 )]
 #[x_kube(validation = Rule::new("has(self.access)").message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".access"))]
 #[serde(rename_all = "camelCase")]

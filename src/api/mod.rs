@@ -19,5 +19,18 @@ pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub const GROUP: &str = "mcpfleet.dev";
 /// The served and stored version.
 pub const VERSION: &str = "v1alpha1";
+/// Longest `metadata.name` of our kinds: names of Services and pods are made from it.
+pub const NAME_LENGTH_MAX: usize = 52;
 /// Status lists are cut at this length; what was cut is counted in `truncated`.
 pub const STATUS_LIST_MAX: usize = 100;
+
+/// Narrower than Kubernetes' own rule for names: dots and long names pass there, and fail as names of Services.
+fn name_rule() -> kube::core::Rule {
+    kube::core::Rule::new(format!(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= {NAME_LENGTH_MAX}"
+    ))
+    .message(format!(
+        "metadata.name must be at most {NAME_LENGTH_MAX} characters of a-z, 0-9 and '-', start with a letter and end \
+         with a letter or digit; choose another name"
+    ).as_str())
+}

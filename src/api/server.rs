@@ -35,9 +35,9 @@ use super::source::{ContainerSource, PackageSource, RemoteSource};
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.address.url", priority = 1),
-    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 52").message("metadata.name must be at most 52 characters of a-z, 0-9 and '-', start with a letter and end with a letter or digit; choose another name")
+    validation = super::name_rule()
 )]
-#[x_kube(validation = Rule::new("[has(self.container), has(self.package), has(self.remote)].filter(set, set).size() == 1").message("set exactly one of container, package and remote"))]
+#[x_kube(validation = Rule::new("[has(self.container), has(self.__package__), has(self.remote)].filter(set, set).size() == 1").message("set exactly one of container, package and remote"))]
 #[serde(rename_all = "camelCase")]
 pub struct MCPServerSpec {
     /// Which install owns this object: the one started with the same --class.

@@ -7,5 +7,6 @@
 
 mod apiserver;
 mod gateway;
+mod invalid;
 mod support;
 mod upstreams;

@@ -2,5 +2,6 @@
 
 pub(crate) mod apiserver;
 pub(crate) mod gateway;
+pub(crate) mod corpus;
 pub(crate) mod skip;
 pub(crate) mod upstream;

@@ -1,0 +1,85 @@
+//! Servers without a federation form one.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::collection::{Collection, Source, Sourced};
+use super::metadata::DEFAULT_NAMESPACE;
+use super::problem::Problem;
+use super::read::Options;
+use super::yaml::{Content, Node};
+use crate::api::federation::{Access, Anonymous, Member, ServerRef};
+use crate::api::{MCPFederation, MCPFederationSpec};
+
+/// Name of the federation that is formed.
+const NAME: &str = "default";
+
+/// Forms a federation of all servers where no file has one.
+///
+/// It is open to everyone, so it is formed on loopback only.
+pub(super) fn form_default(collection: &mut Collection, options: &Options) {
+    let none = collection.names("MCPFederation").next().is_none();
+    let servers: BTreeSet<(String, String)> = collection
+        .names("MCPServer")
+        .map(|server| (server.namespace.clone(), server.name.clone()))
+        .collect();
+    if !none || servers.is_empty() || collection.unread {
+        return;
+    }
+    if !options.loopback {
+        let file = collection
+            .places
+            .values()
+            .map(|place| place.file.as_str())
+            .min()
+            .unwrap_or_default();
+        let problem = Problem::of_file(
+            file,
+            "there is no MCPFederation, and one is only formed where none but this machine can reach it; write one that says in spec.access who may connect",
+        );
+        collection.problems.push(problem);
+        return;
+    }
+    let object = federation(&servers);
+    let node = Node {
+        line: 1,
+        content: Content::Map(Vec::new()),
+    };
+    let source = Rc::new(Source {
+        file: String::new(),
+        node,
+    });
+    collection.federations.push(Sourced { object, source });
+}
+
+fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
+    let namespaces: BTreeSet<&str> = servers.iter().map(|(namespace, _)| namespace.as_str()).collect();
+    let namespace = match namespaces.first() {
+        Some(only) if namespaces.len() == 1 => only,
+        _ => DEFAULT_NAMESPACE,
+    };
+    let members = servers.iter().map(|(home, name)| {
+        let shared = servers.iter().filter(|(_, other)| other == name).count() > 1;
+        let own = if shared { format!("{home}-{name}") } else { name.clone() };
+        Member {
+            prefix: shared.then(|| own.clone()),
+            name: own,
+            server: Some(ServerRef {
+                name: name.clone(),
+                namespace: Some(home.clone()),
+            }),
+            selector: None,
+            priority: None,
+        }
+    });
+    let spec = MCPFederationSpec {
+        class: None,
+        members: members.collect(),
+        access: Some(Access {
+            anonymous: Some(Anonymous {}),
+        }),
+    };
+    let mut federation = MCPFederation::new(NAME, spec);
+    federation.metadata.namespace = Some(namespace.to_owned());
+    federation
+}

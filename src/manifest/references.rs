@@ -1,0 +1,247 @@
+//! What objects say of each other.
+
+use super::collection::{Collection, Sourced};
+use super::metadata::DEFAULT_NAMESPACE;
+use super::nearest::did_you_mean;
+use super::path::Path;
+use super::problem::Problem;
+use crate::api::environment::{EnvFrom, ValueSource};
+use crate::api::federation::Member;
+use crate::api::server::NamespacesFrom;
+use crate::api::{MCPFederation, MCPServer, MCPServerSpec};
+
+/// Adds a problem for each reference that leads nowhere, and a warning for each that does nothing.
+///
+/// Not where something could not be read: what is missing may stand there.
+pub(super) fn check(collection: &mut Collection) {
+    if collection.unread {
+        return;
+    }
+    let mut told = Told::default();
+    for federation in &collection.federations {
+        for (index, member) in federation.object.spec.members.iter().enumerate() {
+            let path = Path::of_fields("spec.members").index(index);
+            check_member(collection, federation, member, &path, &mut told);
+        }
+    }
+    for server in collection.servers.iter().filter(|server| !server.object.spec.disabled) {
+        check_values(collection, server, &mut told);
+    }
+    collection.problems.extend(told.problems);
+    collection.warnings.extend(told.warnings);
+}
+
+#[derive(Default)]
+struct Told {
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+fn check_member(
+    collection: &Collection,
+    federation: &Sourced<MCPFederation>,
+    member: &Member,
+    path: &Path,
+    told: &mut Told,
+) {
+    let home = federation
+        .object
+        .metadata
+        .namespace
+        .as_deref()
+        .unwrap_or(DEFAULT_NAMESPACE);
+    if let Some(reference) = &member.server {
+        let namespace = reference.namespace.as_deref().unwrap_or(home);
+        let path = path.field("server").field("name");
+        if !collection.has("MCPServer", namespace, &reference.name) {
+            let message = absent_server(collection, namespace, &reference.name);
+            told.problems.push(federation.source.problem(&path, message));
+        } else if namespace != home && keeps_to_itself(collection, namespace, &reference.name) {
+            let message = format!(
+                "{namespace}/{} allows its own namespace only and will not be in this federation; set spec.federation.allowedNamespaces there",
+                reference.name
+            );
+            told.warnings.push(federation.source.problem(&path, message));
+        }
+    } else if let Some(selector) = &member.selector {
+        let mut servers = collection.servers.iter().map(|server| &server.object.metadata);
+        let matches = servers.any(|server| {
+            server.namespace.as_deref() == Some(home) && selector.matches(&server.labels.clone().unwrap_or_default())
+        });
+        if !matches {
+            let message = format!("no server in namespace {home} has these labels");
+            told.warnings
+                .push(federation.source.problem(&path.field("selector"), message));
+        }
+    }
+}
+
+fn absent_server(collection: &Collection, namespace: &str, name: &str) -> String {
+    let elsewhere = collection.names("MCPServer").find(|identity| identity.name == name);
+    if let Some(elsewhere) = elsewhere {
+        let namespace = &elsewhere.namespace;
+        return format!(
+            "there is no MCPServer of this name here, but one in namespace {namespace}; add `namespace: {namespace}`"
+        );
+    }
+    let here = collection
+        .names("MCPServer")
+        .filter(|identity| identity.namespace == namespace);
+    let question = did_you_mean(name, here.map(|identity| identity.name.as_str()));
+    format!(
+        "there is no MCPServer {namespace}/{name} in any file{question}{}",
+        add("MCPServer", &question)
+    )
+}
+
+fn keeps_to_itself(collection: &Collection, namespace: &str, name: &str) -> bool {
+    let mut servers = collection.servers.iter().map(|server| &server.object);
+    let server = servers.find(|server| {
+        server.metadata.namespace.as_deref() == Some(namespace) && server.metadata.name.as_deref() == Some(name)
+    });
+    let policy = server.map(|server| {
+        server
+            .spec
+            .federation
+            .as_ref()
+            .map(|policy| policy.allowed_namespaces.from)
+    });
+    policy.is_some_and(|from| from.unwrap_or_default() == NamespacesFrom::Same)
+}
+
+fn check_values(collection: &Collection, server: &Sourced<MCPServer>, told: &mut Told) {
+    let namespace = server.object.metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    for reference in references(&server.object.spec) {
+        let Reference { kind, name, key, .. } = reference;
+        let (path, message) = match (keys(collection, kind, namespace, name), key) {
+            (Some(keys), Some(key)) if !keys.contains(&key) => {
+                let question = did_you_mean(key, keys);
+                (
+                    reference.path.field("key"),
+                    format!("{kind} {namespace}/{name} has no key `{key}`{question}"),
+                )
+            }
+            (None, _) if !collection.has(kind, namespace, name) => {
+                let known = collection
+                    .names(kind)
+                    .filter(|identity| identity.namespace == namespace);
+                let question = did_you_mean(name, known.map(|identity| identity.name.as_str()));
+                let message = format!(
+                    "there is no {kind} {namespace}/{name} in any file{question}{}, or set optional: true",
+                    add(kind, &question)
+                );
+                (reference.path.field("name"), message)
+            }
+            _ => continue,
+        };
+        told.problems.push(server.source.problem(&path, message));
+    }
+}
+
+/// Something that a server needs from a Secret or a ConfigMap.
+struct Reference<'a> {
+    path: Path,
+    kind: &'static str,
+    name: &'a str,
+    key: Option<&'a str>,
+}
+
+/// All that a server cannot do without.
+fn references(spec: &MCPServerSpec) -> Vec<Reference<'_>> {
+    let mut references = Vec::new();
+    let container = spec
+        .container
+        .as_ref()
+        .map(|source| ("container", &source.env, &source.env_from));
+    let package = spec
+        .package
+        .as_ref()
+        .map(|source| ("package", &source.env, &source.env_from));
+    for (field, env, env_from) in container.into_iter().chain(package) {
+        let path = Path::of_fields("spec").field(field);
+        for (index, variable) in env.iter().enumerate() {
+            let from = variable.value_from.iter();
+            references.extend(from.flat_map(|from| of_value(from, path.field("env").index(index).field("valueFrom"))));
+        }
+        for (index, from) in env_from.iter().enumerate() {
+            references.extend(of_all(from, path.field("envFrom").index(index)));
+        }
+    }
+    let path = Path::of_fields("spec.remote.headers");
+    for (index, header) in spec.remote.iter().flat_map(|remote| &remote.headers).enumerate() {
+        references.extend(
+            header
+                .value_from
+                .iter()
+                .flat_map(|from| of_value(from, path.index(index).field("valueFrom"))),
+        );
+    }
+    references
+}
+
+fn of_value(from: &ValueSource, path: Path) -> impl Iterator<Item = Reference<'_>> {
+    let kinds = [
+        ("Secret", "secretKeyRef", &from.secret_key_ref),
+        ("ConfigMap", "configMapKeyRef", &from.config_map_key_ref),
+    ];
+    kinds.into_iter().filter_map(move |(kind, field, reference)| {
+        let reference = reference
+            .as_ref()
+            .filter(|reference| reference.optional != Some(true))?;
+        Some(Reference {
+            path: path.field(field),
+            kind,
+            name: &reference.name,
+            key: Some(&reference.key),
+        })
+    })
+}
+
+fn of_all(from: &EnvFrom, path: Path) -> impl Iterator<Item = Reference<'_>> {
+    let kinds = [
+        ("Secret", "secretRef", &from.secret_ref),
+        ("ConfigMap", "configMapRef", &from.config_map_ref),
+    ];
+    kinds.into_iter().filter_map(move |(kind, field, reference)| {
+        let reference = reference
+            .as_ref()
+            .filter(|reference| reference.optional != Some(true))?;
+        Some(Reference {
+            path: path.field(field),
+            kind,
+            name: &reference.name,
+            key: None,
+        })
+    })
+}
+
+/// The keys of a Secret or ConfigMap that was read.
+fn keys<'a>(collection: &'a Collection, kind: &str, namespace: &str, name: &str) -> Option<Vec<&'a str>> {
+    let data = match kind {
+        "Secret" => {
+            let mut secrets = collection.secrets.iter();
+            &secrets
+                .find(|secret| secret.namespace == namespace && secret.name == name)?
+                .data
+        }
+        _ => {
+            let mut config_maps = collection.config_maps.iter();
+            &config_maps
+                .find(|config_map| config_map.namespace == namespace && config_map.name == name)?
+                .data
+        }
+    };
+    Some(data.keys().map(String::as_str).collect())
+}
+
+/// What to do about an object that is nowhere, unless a name near to it is.
+fn add(kind: &str, question: &str) -> String {
+    if question.is_empty() {
+        format!("; add the file that has the {kind}")
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;
