@@ -68,3 +68,5 @@ pub const CHILD_LOG_LINES: usize = 20;
 pub const CHILD_EXIT_GRACE: Duration = Duration::from_millis(500);
 /// What a dead child had printed is read for this long; something outside its group may hold the pipe open.
 pub const CHILD_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
+/// A container engine that has not answered after this long is taken for missing, and what it is told is given up.
+pub const CONTAINER_ENGINE_TIMEOUT: Duration = Duration::from_secs(5);

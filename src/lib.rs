@@ -28,4 +28,5 @@ pub mod gateway;
 pub mod index;
 pub mod mcp;
 pub mod metrics;
+pub mod run;
 pub mod upstream;
