@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -77,11 +78,9 @@ struct Keeper {
 impl Keeper {
     async fn keep(self) {
         let mut pause = defaults::RETRY_MIN;
-        for start in 1_u64.. {
+        loop {
             let started = Instant::now();
-            // A new name each time: the engine may still be busy with the container before.
-            self.run_once(&format!("mcpfleet-{}-{}-{start}", self.server, std::process::id()))
-                .await;
+            self.run_once(&new_name(&self.server)).await;
             if started.elapsed() > defaults::RETRY_MAX {
                 pause = defaults::RETRY_MIN;
             }
@@ -145,6 +144,13 @@ impl Drop for Leftover<'_> {
     fn drop(&mut self) {
         self.engine.remove_in_passing(self.name);
     }
+}
+
+/// A name that no other container has: not one of another process, nor one that the engine may still be busy with.
+fn new_name(server: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("mcpfleet-{server}-{}-{number}", std::process::id())
 }
 
 /// A port of the loopback address that nobody listens on now. The engine takes it a moment later.
