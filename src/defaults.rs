@@ -72,3 +72,5 @@ pub const CHILD_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// Most values (scalars, lists, maps; copies by alias counted) in one manifest file.
 pub const MANIFEST_VALUES_MAX: usize = 200_000;
+/// A container engine that has not answered after this long is taken for missing, and what it is told is given up.
+pub const CONTAINER_ENGINE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -29,4 +29,5 @@ pub mod index;
 pub mod manifest;
 pub mod mcp;
 pub mod metrics;
+pub mod run;
 pub mod upstream;

@@ -1,5 +1,6 @@
 //! One hop to one MCP server: connecting in the era it speaks, reading its catalog, carrying requests to it.
 
+pub(crate) mod child_log;
 mod connection;
 pub mod endpoint;
 pub mod error;

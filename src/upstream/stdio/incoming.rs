@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::mcp::message::{error_response, response};
-use crate::mcp::{Envelope, Id, MessageError, RpcError};
+use crate::mcp::{Envelope, Id, MessageError};
+use crate::upstream::serve;
 
 /// One message of a child.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn classify(envelope: &Envelope<'_>, message: Bytes) -> Incoming {
     match (&envelope.method, envelope.id.is_some(), id) {
         (Some(_), false, _) => Incoming::Notification(message),
         (Some(method), true, Some(id)) if id.as_json().len() <= ID_MAX => {
-            Incoming::Request(reply(id, method.as_str()).into())
+            Incoming::Request(serve::answer(id, &cut(method.as_str())))
         }
         (None, _, Some(id)) => match id.as_json().parse() {
             Ok(number) => Incoming::Answer(number, message),
@@ -88,13 +88,8 @@ fn classify(envelope: &Envelope<'_>, message: Bytes) -> Incoming {
     }
 }
 
-/// Our answer to a child's request. We declare no client capability, so only `ping` is served.
-fn reply(id: Id<'_>, method: &str) -> Vec<u8> {
-    if method == "ping" {
-        return response(id.as_json(), b"{}");
-    }
-    let named: String = method.chars().take(METHOD_MAX).collect();
-    error_response(Some(id.as_json()), &RpcError::method_not_found(&named).to_json())
+fn cut(method: &str) -> String {
+    method.chars().take(METHOD_MAX).collect()
 }
 
 struct Batch<'a>(Vec<&'a RawValue>);

@@ -1,12 +1,11 @@
 //! The life of one child process: its pipes are served, its end is noticed or brought about.
 
-use std::collections::VecDeque;
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
@@ -16,7 +15,8 @@ use tracing::{debug, info, warn};
 use super::incoming::{self, Incoming, Junk};
 use super::{ExitCause, Link, Outgoing};
 use crate::defaults;
-use crate::upstream::lines::{Line, Lines, printable};
+use crate::upstream::child_log::ChildLog;
+use crate::upstream::lines::{Line, Lines};
 use crate::upstream::process::{Ending, Pipes, Process};
 
 /// Serves the child until its end, of itself or by `stop`; then every call fails and `link.ended` is set.
@@ -52,7 +52,7 @@ pub(super) async fn run(
         }
         Event::Fault(fault) => {
             // Nobody waits for a process that cannot be spoken to.
-            end(&link, &ExitCause::new(fault.clone(), pumps.last_words()));
+            end(&link, &ExitCause::new(fault.clone(), pumps.log.last_lines()));
             pumps.close_input();
             process.stop(defaults::CHILD_STOP_TIMEOUT).await;
             pumps.drain().await;
@@ -65,7 +65,7 @@ pub(super) async fn run(
             Ending::Stopped
         }
     };
-    let cause = ExitCause::new(ending, pumps.last_words());
+    let cause = ExitCause::new(ending, pumps.log.last_lines());
     match &cause.ending {
         Ending::Stopped => info!(%server, "process stopped"),
         ending => warn!(%server, last_words = cause.last_words.join("\n"), "{ending}"),
@@ -90,19 +90,20 @@ fn end(link: &Link, cause: &ExitCause) {
 struct Pumps {
     tasks: JoinSet<Option<Ending>>,
     writer: AbortHandle,
-    log: Arc<Log>,
+    log: Arc<ChildLog>,
 }
 
 impl Pumps {
     fn start(server: &Arc<str>, pipes: Pipes, link: &Arc<Link>, queue: mpsc::Receiver<Outgoing>) -> Self {
-        let log = Arc::new(Log {
-            server: server.clone(),
-            last: Mutex::default(),
-        });
+        let log = Arc::new(ChildLog::new(server.clone()));
         let mut tasks = JoinSet::new();
         let writer = tasks.spawn(write(pipes.stdin, link.clone(), queue));
         tasks.spawn(read(pipes.stdout, link.clone(), server.clone()));
-        tasks.spawn(follow(pipes.stderr, log.clone()));
+        let stderr = log.clone();
+        tasks.spawn(async move {
+            stderr.follow(pipes.stderr).await;
+            None
+        });
         Self { tasks, writer, log }
     }
 
@@ -127,18 +128,8 @@ impl Pumps {
         self.close_input();
         let drained = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(defaults::CHILD_DRAIN_TIMEOUT, drained).await.is_err() {
-            debug!(server = %self.log.server, "something outside the process group holds its pipes open");
+            debug!("something outside the process group holds its pipes open");
         }
-    }
-
-    fn last_words(&self) -> Vec<String> {
-        self.log
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
     }
 }
 
@@ -202,40 +193,7 @@ fn deliver(message: Incoming, link: &Link, server: &str, told: &mut Told) {
     }
 }
 
-/// Logs a child's standard error line by line.
-async fn follow(stderr: ChildStderr, log: Arc<Log>) -> Option<Ending> {
-    let mut lines = Lines::new(BufReader::new(stderr), defaults::CHILD_LOG_LINE_MAX);
-    while let Ok(Some(line)) = lines.next().await {
-        match line {
-            Line::Whole(line) => log.add(&line),
-            Line::Cut(line) => {
-                log.add(&line);
-                lines.skip_rest().await.ok()?;
-            }
-        }
-    }
-    None
-}
-
 const READ_BUFFER: usize = 32 << 10;
-
-/// The last lines of a child's standard error.
-struct Log {
-    server: Arc<str>,
-    last: Mutex<VecDeque<String>>,
-}
-
-impl Log {
-    fn add(&self, line: &[u8]) {
-        let line = printable(line);
-        debug!(server = %self.server, "stderr: {line}");
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.len() == defaults::CHILD_LOG_LINES {
-            last.pop_front();
-        }
-        last.push_back(line);
-    }
-}
 
 /// Told at 1, 2, 4, 8 … drops.
 fn dropped_notifications(dropped: u64, server: &str) {
