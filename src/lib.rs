@@ -26,4 +26,5 @@ pub mod defaults;
 pub mod fleet;
 pub mod index;
 pub mod mcp;
+pub mod operator;
 pub mod upstream;

@@ -131,7 +131,7 @@ mod tests {
     use crate::api::server::NamespacesFrom;
     use crate::fleet::reference::{Content, ReferenceKind};
 
-    fn server(spec: serde_json::Value) -> MCPServer {
+    fn server(spec: &serde_json::Value) -> MCPServer {
         let object = json!({
             "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer",
             "metadata": {"name": "web", "namespace": "team", "labels": {"tier": "one"}},
@@ -140,8 +140,8 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn endpoint(spec: serde_json::Value, references: &References) -> Result<Endpoint, Unresolved> {
-        let server = server(json!({ "remote": spec }));
+    fn endpoint(spec: &serde_json::Value, references: &References) -> Result<Endpoint, Unresolved> {
+        let server = server(&json!({ "remote": spec }));
         remote_endpoint(server.spec.remote.as_ref().unwrap(), "team", references)
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn defaults_hold_where_the_manifest_is_silent() {
-        let server = server(json!({"remote": {"url": "http://example.com/mcp"}}));
+        let server = server(&json!({"remote": {"url": "http://example.com/mcp"}}));
         let endpoint = Err(Unresolved {
             reason: "Test",
             message: String::new(),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn headers_come_from_secrets_and_stay_out_of_debug_output() {
-        let Endpoint::Http(http) = endpoint(keyed(), &secret(b"Bearer hidden")).unwrap() else {
+        let Endpoint::Http(http) = endpoint(&keyed(), &secret(b"Bearer hidden")).unwrap() else {
             panic!("a remote server is reached by HTTP");
         };
         assert_eq!(http.headers["authorization"], "Bearer hidden");
@@ -197,18 +197,18 @@ mod tests {
 
     #[test]
     fn a_missing_secret_leaves_the_server_unresolved_and_is_named() {
-        let unresolved = endpoint(keyed(), &References::default()).unwrap_err();
+        let unresolved = endpoint(&keyed(), &References::default()).unwrap_err();
         assert_eq!(unresolved.reason, "RefPending");
         let missing = Reference::new(ReferenceKind::Secret, "team", "keys");
         let references = [(missing, Content::Missing)].into_iter().collect();
-        let unresolved = endpoint(keyed(), &references).unwrap_err();
+        let unresolved = endpoint(&keyed(), &references).unwrap_err();
         assert_eq!(unresolved.reason, "RefNotFound");
         assert!(unresolved.message.contains("\"keys\""), "{}", unresolved.message);
     }
 
     #[test]
     fn a_line_break_in_a_secret_is_told_without_its_value() {
-        let unresolved = endpoint(keyed(), &secret(b"hidden\n")).unwrap_err();
+        let unresolved = endpoint(&keyed(), &secret(b"hidden\n")).unwrap_err();
         assert_eq!(unresolved.reason, "InvalidHeader");
         assert!(unresolved.message.contains("Authorization") && !unresolved.message.contains("hidden"));
     }
@@ -222,7 +222,7 @@ mod tests {
             "https://me:pw@example.com/mcp",
             "https://exa mple.com",
         ] {
-            let unresolved = endpoint(json!({ "url": url }), &References::default()).unwrap_err();
+            let unresolved = endpoint(&json!({ "url": url }), &References::default()).unwrap_err();
             assert_eq!(unresolved.reason, "InvalidURL", "{url}");
             assert!(!unresolved.message.contains("pw"), "{}", unresolved.message);
         }
