@@ -30,4 +30,5 @@ pub mod manifest;
 pub mod mcp;
 pub mod metrics;
 pub mod run;
+pub mod operator;
 pub mod upstream;

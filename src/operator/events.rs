@@ -1,0 +1,159 @@
+//! Events about our own objects: told when something changed, and at no other time.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tracing::debug;
+
+use crate::api::condition::{
+    ACCEPTED, AVAILABLE, Condition, ConditionStatus, DEGRADED, READY, RESOLVED_REFS, VERIFIED, find,
+};
+
+/// Longest note that the API takes, in bytes.
+const NOTE_MAX: usize = 1024;
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// True: somebody should look.
+    pub warning: bool,
+    /// One CamelCase word.
+    pub reason: String,
+    /// For a person.
+    pub note: String,
+}
+
+/// Writes events.
+#[derive(Clone)]
+pub struct Events(Recorder);
+
+impl Events {
+    /// Writes as the replica named `instance`.
+    pub fn new(client: Client, instance: Option<String>) -> Self {
+        let controller = "mcpfleet".to_owned();
+        Self(Recorder::new(client, Reporter { controller, instance }))
+    }
+
+    /// Writes `notices` about `object`. An event that cannot be written is no reason to fail.
+    pub async fn publish(&self, object: &ObjectReference, notices: impl IntoIterator<Item = Notice>) {
+        for notice in notices {
+            let event = Event {
+                type_: if notice.warning {
+                    EventType::Warning
+                } else {
+                    EventType::Normal
+                },
+                reason: notice.reason,
+                note: Some(cut(notice.note)),
+                action: "Reconcile".into(),
+                secondary: None,
+            };
+            if let Err(error) = self.0.publish(&event, object).await {
+                debug!(%error, "an event was not written");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+/// What the step from the `old` conditions to the `new` ones is worth telling: each cause once.
+pub fn notices(old: &[Condition], new: &[Condition]) -> Vec<Notice> {
+    let changed = |type_: &str| {
+        let next = find(new, type_)?;
+        let before = find(old, type_);
+        let same = before.is_some_and(|before| before.status == next.status && before.reason == next.reason);
+        (!same).then_some(next)
+    };
+    let mut notices: Vec<Notice> = Vec::new();
+    for (type_, bad) in [
+        (ACCEPTED, ConditionStatus::False),
+        (RESOLVED_REFS, ConditionStatus::False),
+        (AVAILABLE, ConditionStatus::False),
+        (VERIFIED, ConditionStatus::False),
+        (DEGRADED, ConditionStatus::True),
+        (READY, ConditionStatus::False),
+    ] {
+        let Some(condition) = changed(type_).filter(|condition| condition.status == bad) else {
+            continue;
+        };
+        let told = notices.iter().any(|notice| notice.reason == condition.reason);
+        if !told && condition.reason != "Progressing" {
+            let asked_for = ["Disabled", "ScaledToZero"].contains(&condition.reason.as_str());
+            notices.push(notice(!asked_for, condition));
+        }
+    }
+    let was_ready = find(old, READY).is_some_and(|c| c.status == ConditionStatus::True);
+    if let Some(ready) = find(new, READY).filter(|c| c.status == ConditionStatus::True && !was_ready) {
+        notices.push(Notice {
+            warning: false,
+            reason: READY.into(),
+            note: format!("ready: {}", ready.reason),
+        });
+    }
+    notices
+}
+
+fn notice(warning: bool, condition: &Condition) -> Notice {
+    Notice {
+        warning,
+        reason: condition.reason.clone(),
+        note: condition.message.clone(),
+    }
+}
+
+fn cut(mut note: String) -> String {
+    note.truncate(note.floor_char_boundary(NOTE_MAX));
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::operator::conditions::Conditions;
+
+    fn conditions(told: &[(&str, bool, &str)]) -> Vec<Condition> {
+        let mut conditions = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
+        for (type_, status, reason) in told {
+            conditions.put(type_, *status, reason, "words");
+        }
+        conditions.finish()
+    }
+
+    fn reasons(old: &[Condition], new: &[Condition]) -> Vec<(bool, String)> {
+        notices(old, new).into_iter().map(|n| (n.warning, n.reason)).collect()
+    }
+
+    #[test]
+    fn one_cause_is_one_event() {
+        let new = conditions(&[(VERIFIED, false, "Timeout"), (READY, false, "Timeout")]);
+        assert_eq!(reasons(&[], &new), [(true, "Timeout".to_owned())]);
+        assert_eq!(reasons(&new, &new), []);
+    }
+
+    #[test]
+    fn coming_up_is_told_once_and_quietly() {
+        let progressing = conditions(&[(AVAILABLE, false, "Progressing"), (READY, false, "Progressing")]);
+        let ready = conditions(&[(AVAILABLE, true, "PodsAvailable"), (READY, true, "Callable")]);
+        assert_eq!(reasons(&[], &progressing), []);
+        assert_eq!(reasons(&progressing, &ready), [(false, "Ready".to_owned())]);
+        assert_eq!(reasons(&ready, &ready), []);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_no_warning() {
+        let disabled = conditions(&[(READY, false, "Disabled")]);
+        assert_eq!(reasons(&[], &disabled), [(false, "Disabled".to_owned())]);
+    }
+
+    #[test]
+    fn long_notes_are_cut_between_characters() {
+        assert_eq!(cut("ä".repeat(2000)).len(), NOTE_MAX);
+    }
+}

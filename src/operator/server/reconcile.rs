@@ -1,0 +1,92 @@
+//! The pipeline of one server: look up, plan, apply, tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+
+use super::apply::{Owned, is_controlled_by};
+use super::plan::plan;
+use super::status::{Facts, status};
+use crate::api::MCPServer;
+use crate::operator::context::{Children, Context};
+use crate::operator::error::Error;
+use crate::operator::events::{Notice, notices};
+use crate::operator::names::SERVER_LABEL;
+use crate::operator::publish::{is_same, publish};
+use crate::operator::watch::key_of;
+
+/// What was refused is tried again after this long, where no event would tell that it may go well now.
+const REFUSED_RETRY: Duration = Duration::from_secs(30);
+
+/// Brings the workload and the status of `server` up to date.
+///
+/// # Errors
+/// Something failed and is worth another try.
+pub(in crate::operator) async fn reconcile(server: &MCPServer, context: &Context) -> Result<Action, Error> {
+    let term = &*context.term;
+    // A server on its way out keeps what it has: the garbage collector takes it away.
+    if !term.install.owns(server.spec.class.as_deref()) || server.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    context.children.seen().await;
+    let (owned, pods) = look_up(server, &context.children);
+    let references = term.state.references.borrow().clone();
+    let plan = plan(server, &references, owned.deployment.as_deref(), &term.key);
+    let outcome = term.applier.apply(server, &plan.intent, owned).await?;
+
+    let about = server.object_ref(&());
+    let written: Vec<Notice> = outcome.written.iter().map(|line| written(line)).collect();
+    term.events.publish(&about, written).await;
+
+    let observations = term.state.observations.borrow().clone();
+    let next = status(
+        server,
+        &Facts {
+            plan: &plan,
+            refusal: outcome.refusal.as_ref(),
+            deployment: outcome.deployment.as_deref(),
+            in_step: outcome.in_step,
+            pods: &pods.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+            observation: observations.servers.get(&key_of(&server.metadata)),
+            now: Timestamp::now(),
+        },
+    );
+    if !is_same(server.status.as_ref(), &next) {
+        publish(&term.client, &term.mandate, server, &next).await?;
+        let old = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        term.events.publish(&about, notices(old, &next.conditions)).await;
+    }
+    Ok(match outcome.refusal {
+        Some(refusal) if refusal.retry => Action::requeue(REFUSED_RETRY),
+        _ => Action::await_change(),
+    })
+}
+
+fn look_up(server: &MCPServer, children: &Children) -> (Owned, Vec<Arc<Pod>>) {
+    let name = server.name_any();
+    let namespace = server.namespace().unwrap_or_default();
+    let deployment = children.deployments.get(&ObjectRef::new(&name).within(&namespace));
+    let service = children.services.get(&ObjectRef::new(&name).within(&namespace));
+    let pods = children.pods.state_filter(|pod| {
+        pod.metadata.namespace.as_ref() == Some(&namespace) && pod.labels().get(SERVER_LABEL) == Some(&name)
+    });
+    let owned = Owned {
+        deployment: deployment.filter(|d| is_controlled_by(&**d, server)),
+        service: service.filter(|s| is_controlled_by(&**s, server)),
+    };
+    (owned, pods)
+}
+
+/// An event for something that was written, from its line such as `Created Deployment web`.
+fn written(line: &str) -> Notice {
+    Notice {
+        warning: false,
+        reason: line.split(' ').next().unwrap_or_default().to_owned(),
+        note: line.to_owned(),
+    }
+}
