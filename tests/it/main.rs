@@ -2,4 +2,6 @@
 
 mod apiserver;
 #[cfg(test)] // tells clippy that these are tests too
+mod interop;
+#[cfg(test)] // tells clippy that these are tests too
 mod support;

@@ -1,4 +1,9 @@
 //! What the integration tests stand on.
 
 pub(crate) mod apiserver;
+pub(crate) mod client;
+pub(crate) mod peers;
+pub(crate) mod process;
+pub(crate) mod remote;
 pub(crate) mod skip;
+pub(crate) mod up;
