@@ -150,7 +150,9 @@ async fn run(mut program: Command, choice: &[&str], url: &str, calls: &[Call]) -
     );
     let summary = output.lines().last().unwrap_or_default();
     if !ended.status.success() {
-        return Err(format!("{}: {summary}\n{errors}", ended.status));
+        let tail: Vec<&str> = errors.lines().rev().take(12).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        return Err(format!("{}: {summary}\n{}", ended.status, tail.join("\n")));
     }
     serde_json::from_str(summary).map_err(|error| format!("{error} in {summary}"))
 }

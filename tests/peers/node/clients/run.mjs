@@ -42,7 +42,8 @@ export async function run(connect, calls) {
     }
     await goodbye();
   } catch (error) {
-    summary.error = String(error?.stack ?? error);
+    console.error(error);
+    summary.error = String(error);
   }
   console.log(JSON.stringify(summary));
   process.exit(summary.error === undefined ? 0 : 1);

@@ -25,10 +25,18 @@ def run(use, arguments):
     summary = {}
     try:
         asyncio.run(use(arguments, summary))
-    except Exception:
-        summary["error"] = traceback.format_exc()
+    except Exception as error:
+        traceback.print_exc()
+        summary["error"] = describe(error)
     print(json.dumps(summary), flush=True)
     sys.exit(1 if "error" in summary else 0)
+
+
+def describe(error):
+    """An error in one line; of a group, the errors in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(inner) for inner in error.exceptions)
+    return f"{type(error).__name__}: {error}"
 
 
 async def list_tools(list_page):
