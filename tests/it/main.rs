@@ -8,5 +8,9 @@
 mod apiserver;
 mod gateway;
 mod invalid;
+mod examples;
+#[cfg(test)] // tells clippy that these are tests too
+mod interop;
+#[cfg(test)] // tells clippy that these are tests too
 mod support;
 mod upstreams;

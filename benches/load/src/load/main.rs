@@ -1,0 +1,90 @@
+//! mcpload: a closed-loop MCP load generator.
+
+mod args;
+mod connection;
+mod process;
+mod tally;
+mod worker;
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use clap::Parser;
+use serde::Serialize;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep_until};
+
+use args::Args;
+use process::Usage;
+use tally::Tally;
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    connections: u16,
+    /// How long was measured.
+    seconds: f64,
+    /// Right answers in that time.
+    calls: usize,
+    calls_per_second: f64,
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    /// CPU time of the watched process.
+    cpu_micros_per_call: Option<f64>,
+    /// Resident memory of the watched process at the end.
+    rss_kib: Option<u64>,
+    /// Wrong and missing answers, those of the warm-up included.
+    errors: u64,
+    first_error: Option<String>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<ExitCode> {
+    let report = LocalSet::new().run_until(measure(Args::parse().into())).await;
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(if report.errors > 0 || report.calls == 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+async fn measure(args: Rc<Args>) -> Report {
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let start = Instant::now();
+    let workers: Vec<_> = (0..args.connections)
+        .map(|_| {
+            let (args, tally) = (args.clone(), tally.clone());
+            tokio::task::spawn_local(async move { worker::work(&args, start, &tally).await })
+        })
+        .collect();
+    let usage = || args.pid.map(Usage::of);
+    sleep_until(start + args.warm_up).await;
+    let (measured, before) = (Instant::now(), usage());
+    for worker in workers {
+        worker.await.unwrap_or_default(); // an error: it panicked, and said so
+    }
+    let (seconds, after) = (measured.elapsed().as_secs_f64(), usage());
+    let mut tally = tally.borrow_mut();
+    let calls = tally.calls();
+    let [p50_ms, p90_ms, p99_ms, p999_ms] = tally.quantiles([500, 900, 990, 999]);
+    Report {
+        connections: args.connections,
+        seconds,
+        calls,
+        calls_per_second: calls as f64 / seconds,
+        p50_ms,
+        p90_ms,
+        p99_ms,
+        p999_ms,
+        cpu_micros_per_call: before
+            .zip(after)
+            .map(|(before, after)| after.cpu_micros_since(before) / calls as f64),
+        rss_kib: after.map(|usage| usage.rss_kib),
+        errors: tally.errors,
+        first_error: tally.first_error.clone(),
+    }
+}

@@ -1,0 +1,126 @@
+//! The closed loop of one connection.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcpfleet_load::{CAPABILITIES_KEY, VERSION_KEY};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::args::{Args, Era};
+use crate::connection::{Answer, Connection};
+use crate::tally::Tally;
+
+/// How long to wait after a connection failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Sends requests until the measurement, begun at `start`, is over; only those after the warm-up count.
+pub(crate) async fn work(args: &Args, start: Instant, tally: &RefCell<Tally>) {
+    let measured = start + args.warm_up;
+    let end = measured + args.duration;
+    let is_call = args.method == "tools/call";
+    let name = is_call.then_some(args.tool.as_str());
+    let params = params(args, is_call);
+    let mut id = 0u64;
+    'connected: while Instant::now() < end {
+        let opening = timeout(args.timeout, Connection::open(args)).await;
+        let mut connection = match opening.unwrap_or_else(|_| Err("connect: timeout".into())) {
+            Ok(connection) => connection,
+            Err(error) => {
+                tally.borrow_mut().fail(error);
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        loop {
+            let sent = Instant::now();
+            if sent >= end {
+                return;
+            }
+            id += 1;
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
+                args.method
+            );
+            let posting = connection.post(&args.method, name, Bytes::from(body));
+            let answer = match timeout(args.timeout, posting)
+                .await
+                .unwrap_or_else(|_| Err("timeout".into()))
+            {
+                Ok(answer) => answer,
+                Err(error) => {
+                    tally.borrow_mut().fail(error);
+                    continue 'connected;
+                }
+            };
+            let latency = sent.elapsed();
+            let checked = check(&answer, id, is_call.then_some(args.expect.as_str()));
+            match checked {
+                Err(error) => tally.borrow_mut().fail(error),
+                Ok(()) if sent >= measured => tally.borrow_mut().succeed(latency),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+fn params(args: &Args, is_call: bool) -> String {
+    let mut params = Map::new();
+    if is_call {
+        params.insert("name".into(), args.tool.as_str().into());
+        params.insert("arguments".into(), args.arguments.clone());
+    }
+    if args.era == Era::Modern {
+        let meta = json!({
+            VERSION_KEY: args.era.revision(),
+            "io.modelcontextprotocol/clientInfo": {"name": "mcpload", "version": env!("CARGO_PKG_VERSION")},
+            CAPABILITIES_KEY: {},
+        });
+        params.insert("_meta".into(), meta);
+    }
+    Value::Object(params).to_string()
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    id: Value,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult<'a> {
+    #[serde(borrow)]
+    content: Vec<Block<'a>>,
+    #[serde(default)]
+    is_error: bool,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow)]
+    text: Option<std::borrow::Cow<'a, str>>,
+}
+
+/// Whether an answer is the one to the request with this id, and a call's text the expected one.
+fn check(answer: &Answer, id: u64, expect: Option<&str>) -> Result<(), String> {
+    let wrong = |what: &str| format!("{what}: {} {}", answer.status, String::from_utf8_lossy(&answer.message));
+    let response: Response<'_> = serde_json::from_slice(&answer.message).map_err(|error| wrong(&error.to_string()))?;
+    if response.id != id {
+        return Err(wrong("wrong id"));
+    }
+    let result = response.result.ok_or_else(|| wrong("no result"))?;
+    let Some(expect) = expect else {
+        return Ok(());
+    };
+    let result: CallResult<'_> = serde_json::from_str(result.get()).map_err(|error| wrong(&error.to_string()))?;
+    let text = result.content.first().and_then(|block| block.text.as_deref());
+    if result.is_error || text != Some(expect) {
+        return Err(wrong("unexpected result"));
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! MCP clients and servers of other people, installed by `tests/peers/install`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tokio::process::Command;
+
+use super::skip::skip;
+
+/// Where the peers are.
+#[derive(Clone, Debug)]
+pub(crate) struct Peers {
+    directories: HashMap<String, PathBuf>,
+}
+
+/// A set of Python packages; they exclude each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Python {
+    /// The official SDK v1.
+    McpV1,
+    /// The official SDK v2.
+    McpV2,
+    /// fastmcp.
+    FastMcp,
+}
+
+impl Peers {
+    /// The installed peers.
+    ///
+    /// `None` where they are not installed: the test says so and returns. (In CI that is a failure.)
+    pub(crate) fn installed() -> Option<Self> {
+        let check = std::process::Command::new(sources().join("install"))
+            .arg("--check")
+            .output()
+            .unwrap();
+        if !check.status.success() {
+            let missing = String::from_utf8_lossy(&check.stderr);
+            skip(&format!("the test peers: {}", missing.trim()));
+            return None;
+        }
+        let directories = String::from_utf8(check.stdout)
+            .unwrap()
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .map(|(name, directory)| (name.into(), directory.into()))
+            .collect();
+        Some(Self { directories })
+    }
+
+    /// Runs one of our programs on the TypeScript SDKs; `script` is its path in `tests/peers/node`.
+    pub(crate) fn node(&self, script: &str) -> Command {
+        let mut command = Command::new(self.node_program());
+        command.arg(sources().join("node").join(script));
+        command
+    }
+
+    /// Runs a server that is an npm package of `server-NAME`.
+    pub(crate) fn npm_server(&self, name: &str) -> Command {
+        let mut command = Command::new(self.node_program());
+        command.arg(
+            self.directory("node")
+                .join("node_modules/@modelcontextprotocol")
+                .join(format!("server-{name}/dist/index.js")),
+        );
+        command
+    }
+
+    /// Runs one of our programs on a Python SDK; `script` is its path in `tests/peers/python`.
+    pub(crate) fn python(&self, packages: Python, script: &str) -> Command {
+        let name = match packages {
+            Python::McpV1 => "mcp-v1",
+            Python::McpV2 => "mcp-v2",
+            Python::FastMcp => "fastmcp",
+        };
+        let mut command = Command::new(self.directory(name).join("bin/python"));
+        command.arg("-B").arg(sources().join("python").join(script));
+        command
+    }
+
+    /// The Node that the lock file pins.
+    pub(crate) fn node_program(&self) -> PathBuf {
+        self.directory("node").join("bin/node")
+    }
+
+    /// A cache for npx that has the package servers of the examples.
+    pub(crate) fn npm_cache(&self) -> PathBuf {
+        self.directory("node").join("npm-cache")
+    }
+
+    fn directory(&self, name: &str) -> &Path {
+        &self.directories[name]
+    }
+}
+
+/// Our own programs on the peers.
+pub(crate) fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers")
+}

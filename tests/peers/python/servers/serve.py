@@ -1,0 +1,21 @@
+"""What the Python servers share: a listener whose address is printed once it is open."""
+
+import argparse
+import socket
+
+import uvicorn
+
+
+def read_arguments():
+    """Reads `--stdio`, or `--port N`, where 0, the default, takes a free one."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stdio", action="store_true")
+    parser.add_argument("--port", type=int, default=0)
+    return parser.parse_args()
+
+
+def serve(app, port):
+    """Serves an ASGI application on loopback until the process is ended."""
+    listener = socket.create_server(("127.0.0.1", port))
+    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
