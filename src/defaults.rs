@@ -14,6 +14,10 @@ pub const NAME_MAX: usize = 64;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Starting a process and its handshake: a package may have to be fetched first.
+pub const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(120);
+/// A process that just started counts as ready after this long, whatever its upstreams do.
+pub const READY_PATIENCE: Duration = Duration::from_secs(5);
 /// Reading one list of an upstream.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reading one resource of an upstream.

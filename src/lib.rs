@@ -22,6 +22,8 @@
 
 #[allow(unreachable_pub, reason = "the schema derive repeats each struct in a private scope")]
 pub mod api;
+pub mod args;
+pub mod commands;
 pub mod defaults;
 pub mod fleet;
 pub mod gateway;
@@ -29,6 +31,6 @@ pub mod index;
 pub mod manifest;
 pub mod mcp;
 pub mod metrics;
-pub mod run;
 pub mod operator;
+pub mod run;
 pub mod upstream;

@@ -1,3 +1,27 @@
 //! Composition roots: a fleet in a cluster, and a fleet on one machine.
 
+mod admin;
+mod changes;
 pub(crate) mod launch;
+pub mod local;
+mod progress;
+mod signals;
+mod telemetry;
+
+use anyhow::Context;
+
+use crate::args::LogFormat;
+
+/// Runs `program` to its end in a runtime of its own, with log lines written as `format` says.
+///
+/// # Errors
+/// What `program` fails with, or that the process could not be prepared for it.
+pub fn in_runtime(format: LogFormat, program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    telemetry::start(format)?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("TLS is set up already"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("the runtime cannot be started")?.block_on(program)
+}

@@ -6,11 +6,9 @@
 )]
 
 mod apiserver;
-mod gateway;
-mod invalid;
 mod examples;
-#[cfg(test)] // tells clippy that these are tests too
+mod gateway;
 mod interop;
-#[cfg(test)] // tells clippy that these are tests too
+mod invalid;
 mod support;
 mod upstreams;

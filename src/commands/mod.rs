@@ -1,0 +1,3 @@
+//! Commands that do one thing and end.
+
+pub mod crds;

@@ -1,0 +1,244 @@
+//! `mcpfleet up`: manifests on this machine, without a cluster.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::admin::Admin;
+use super::launch::{self, Launcher};
+use super::{progress, signals};
+use crate::args::Up;
+use crate::defaults;
+use crate::fleet::plan::{FederationInput, ServerInput};
+use crate::fleet::{
+    Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, Runtime, UpstreamState,
+};
+use crate::gateway::Gateway;
+use crate::manifest::{self, CommandServer, Manifests, Sources};
+use crate::metrics::Metrics;
+use crate::upstream::{Endpoint, StdioCommand, Timeouts};
+
+/// Serves the manifests until the process is asked to stop.
+///
+/// # Errors
+/// When a manifest is wrong or an address cannot be listened on; nothing has been started then.
+pub async fn up(options: Up) -> anyhow::Result<()> {
+    let reading = manifest::Options {
+        loopback: options.listen.ip().is_loopback(),
+        environment: manifest::environment(),
+    };
+    let mut sources = Sources::new(options.paths.clone());
+    let loaded = manifest::load(&mut sources, &reading);
+    warn_of(&loaded.reading);
+    let manifests = loaded.reading.manifests?;
+    let default = default_federation(&options, &manifests)?;
+
+    let metrics = Arc::new(Metrics::new()?);
+    let stop = signals::stop_token()?;
+    let gateway = Gateway::bind(options.listen).await?;
+    let admin = Admin::bind(options.admin_listen).await?;
+    let address = gateway.address();
+    say(&format!("listening on http://{address}"));
+    say(&format!("admin on http://{}", admin.address()));
+
+    let launcher = Launcher::new();
+    let planned = plan_input(&launcher, &manifests).await;
+    tell_endpoints(address, &default, &PlanInput::default(), &planned);
+    let (input, inputs) = watch::channel(Arc::new(planned));
+    let runtime = Runtime::start(inputs, default.clone(), Arc::clone(&metrics));
+    let (ready, readiness) = watch::channel(false);
+    let tasks = vec![
+        tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), options.drain_timeout)),
+        tokio::spawn(tell_progress(runtime.observations(), stop.clone())),
+        tokio::spawn(become_ready(runtime.observations(), ready)),
+    ];
+    let admin_stop = CancellationToken::new();
+    let admin = tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone()));
+
+    let mut changes = super::changes::Changes::watch(&loaded.watch)?;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = changes.next() => {}
+        }
+        let loaded = manifest::load(&mut sources, &reading);
+        changes = super::changes::Changes::watch(&loaded.watch)?;
+        warn_of(&loaded.reading);
+        match loaded.reading.manifests {
+            Err(problems) => tracing::error!("the change is not taken, what ran before goes on:\n{problems}"),
+            Ok(manifests) => {
+                let planned = plan_input(&launcher, &manifests).await;
+                let before = input.borrow().clone();
+                if *before != planned {
+                    say("manifests changed");
+                    tell_endpoints(address, &default, &before, &planned);
+                    input.send_replace(Arc::new(planned));
+                }
+            }
+        }
+    }
+
+    say("stopping");
+    wait_for(tasks).await;
+    runtime.stop().await;
+    launcher.stop().await;
+    admin_stop.cancel();
+    wait_for(vec![admin]).await;
+    Ok(())
+}
+
+/// What the planner needs, out of the files' objects. Containers start on the way.
+async fn plan_input(launcher: &Launcher, manifests: &Manifests) -> PlanInput {
+    let references = launch::references(&manifests.servers, &contents(manifests));
+    let mut servers = launcher.launch(&manifests.servers, &references).await;
+    for (input, server) in servers.iter_mut().zip(&manifests.servers) {
+        let is_process = matches!(input.endpoint, Ok(Endpoint::Stdio(_)));
+        let says_how_long = server
+            .spec
+            .timeouts
+            .as_ref()
+            .is_some_and(|timeouts| timeouts.connect.is_some());
+        if is_process && !says_how_long {
+            input.timeouts.connect = defaults::PROCESS_START_TIMEOUT;
+        }
+    }
+    servers.extend(manifests.commands.iter().map(command_input));
+    let federations = manifests.federations.iter().map(|federation| FederationInput {
+        key: ObjectKey::new(
+            federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE),
+            federation.metadata.name.as_deref().unwrap_or_default(),
+        ),
+        spec: federation.spec.clone(),
+    });
+    PlanInput {
+        servers,
+        federations: federations.collect(),
+        namespaces: BTreeMap::new(),
+    }
+}
+
+fn command_input(command: &CommandServer) -> ServerInput {
+    ServerInput {
+        key: ObjectKey::new(NAMESPACE, &command.name),
+        labels: BTreeMap::new(),
+        allowed_namespaces: Default::default(),
+        disabled: false,
+        timeouts: Timeouts {
+            connect: defaults::PROCESS_START_TIMEOUT,
+            ..Timeouts::default()
+        },
+        endpoint: Ok(Endpoint::Stdio(StdioCommand {
+            program: command.program.clone(),
+            args: command.args.clone(),
+            env: command.env.clone(),
+            cwd: command.cwd.clone(),
+        })),
+    }
+}
+
+fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
+    let secrets = manifests.secrets.iter().map(|secret| {
+        let reference = Reference::new(ReferenceKind::Secret, &secret.namespace, &secret.name);
+        (reference, Content::Found(secret.data.clone()))
+    });
+    let config_maps = manifests.config_maps.iter().map(|map| {
+        let reference = Reference::new(ReferenceKind::ConfigMap, &map.namespace, &map.name);
+        (reference, Content::Found(map.data.clone()))
+    });
+    secrets.chain(config_maps).collect()
+}
+
+fn default_federation(options: &Up, manifests: &Manifests) -> anyhow::Result<DefaultFederation> {
+    let Some(key) = &options.default_federation else {
+        return Ok(DefaultFederation::Single);
+    };
+    let known = manifests.federations.iter().any(|federation| {
+        federation.metadata.name.as_deref() == Some(&key.name)
+            && federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE) == key.namespace
+    });
+    anyhow::ensure!(
+        known,
+        "--default-federation {key}: no MCPFederation of that name is in the files"
+    );
+    Ok(DefaultFederation::Named(key.clone()))
+}
+
+fn warn_of(reading: &manifest::Reading) {
+    for warning in &reading.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Prints the endpoints that `now` has and `before` had not.
+fn tell_endpoints(address: SocketAddr, default: &DefaultFederation, before: &PlanInput, now: &PlanInput) {
+    let known: Vec<&ObjectKey> = before.federations.iter().map(|federation| &federation.key).collect();
+    for federation in now
+        .federations
+        .iter()
+        .filter(|federation| !known.contains(&&federation.key))
+    {
+        say(&format!("endpoint http://{address}/{}/mcp", federation.key));
+        let is_default = match default {
+            DefaultFederation::None => false,
+            DefaultFederation::Single => now.federations.len() == 1,
+            DefaultFederation::Named(key) => *key == federation.key,
+        };
+        if is_default {
+            say(&format!("endpoint http://{address}/mcp (the same)"));
+        }
+    }
+}
+
+/// Prints how servers come and go.
+async fn tell_progress(mut observations: watch::Receiver<Arc<Observations>>, stop: CancellationToken) {
+    let mut before = Arc::new(Observations::default());
+    loop {
+        let now = observations.borrow_and_update().clone();
+        for line in progress::lines(&before, &now) {
+            say(&line);
+        }
+        before = now;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = observations.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Ready means that each server answered or failed; one that hangs holds it up for a few seconds only.
+async fn become_ready(mut observations: watch::Receiver<Arc<Observations>>, ready: watch::Sender<bool>) {
+    let settled = |observed: &Arc<Observations>| {
+        !observed.federations.is_empty()
+            && observed
+                .servers
+                .values()
+                .all(|server| server.state != UpstreamState::Connecting)
+    };
+    let deadline = Instant::now() + defaults::READY_PATIENCE;
+    // Either way it is ready now: settled, or waited long enough.
+    drop(timeout_at(deadline, observations.wait_for(settled)).await);
+    ready.send_replace(true);
+}
+
+async fn wait_for(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        if let Err(error) = task.await {
+            tracing::error!(%error, "a task ended badly");
+        }
+    }
+}
+
+/// Prints a line for the person who started the process; that nobody reads it is no reason to stop.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// The namespace of objects that name none.
+const NAMESPACE: &str = "default";

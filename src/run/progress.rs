@@ -1,0 +1,139 @@
+//! What `mcpfleet up` prints as servers come and go: lines made from one observation and the one before it.
+
+use std::collections::BTreeMap;
+
+use crate::fleet::{Observations, UpstreamState};
+
+/// The lines that tell what changed from `before` to `now`.
+pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
+    let servers = now.servers.iter().filter_map(|(key, server)| {
+        let known = before.servers.get(key);
+        if known.is_some_and(|k| k.state == server.state && k.catalog == server.catalog) {
+            return None;
+        }
+        Some(match &server.state {
+            UpstreamState::Connecting => format!("server {key} connecting"),
+            UpstreamState::Failed { reason, message } => format!("server {key} failed: {reason}: {message}"),
+            UpstreamState::Ready => {
+                let catalog = server.catalog.clone().unwrap_or_default();
+                let era = server
+                    .server_info
+                    .as_ref()
+                    .map_or("", |info| info.protocol_version.as_str());
+                let mut parts = vec![count(catalog.tools, "tool")];
+                parts.extend(
+                    [
+                        (catalog.resources, "resource"),
+                        (catalog.templates, "template"),
+                        (catalog.prompts, "prompt"),
+                    ]
+                    .iter()
+                    .filter(|(n, _)| *n > 0)
+                    .map(|(n, what)| count(*n, what)),
+                );
+                format!("server {key} ready ({era}): {}", parts.join(", "))
+            }
+        })
+    });
+    let gone = before
+        .servers
+        .keys()
+        .filter(|key| !now.servers.contains_key(key))
+        .map(|key| format!("server {key} removed"));
+    let problems = |observed: &Observations| -> BTreeMap<String, String> {
+        let members = observed.federations.iter().flat_map(|(key, federation)| {
+            federation.members.iter().filter_map(move |member| {
+                let (reason, message) = member.problem.as_ref()?;
+                Some((
+                    format!("member {} of {key}", member.name),
+                    format!("{reason}: {message}"),
+                ))
+            })
+        });
+        members.collect()
+    };
+    let known = problems(before);
+    let told = problems(now)
+        .into_iter()
+        .filter(|(member, problem)| known.get(member) != Some(problem));
+    let told: Vec<String> = told
+        .map(|(member, problem)| format!("{member} contributes nothing: {problem}"))
+        .collect();
+    servers.chain(gone).chain(told).collect()
+}
+
+fn count(number: i64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::federation::IndexStatus;
+    use crate::api::server::CatalogStatus;
+    use crate::fleet::{FederationObservation, MemberObservation, ObjectKey, ServerObservation};
+    use crate::upstream::{Endpoint, HttpEndpoint};
+
+    fn observed(state: UpstreamState, tools: i64) -> Observations {
+        let server = ServerObservation {
+            endpoint: Endpoint::Http(HttpEndpoint {
+                url: "http://127.0.0.1/mcp".parse().unwrap(),
+                headers: http::HeaderMap::new(),
+            }),
+            state,
+            server_info: None,
+            catalog: Some(CatalogStatus {
+                tools,
+                prompts: 1,
+                ..CatalogStatus::default()
+            }),
+        };
+        Observations {
+            servers: [(ObjectKey::new("default", "a"), server)].into(),
+            ..Observations::default()
+        }
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let ready = observed(UpstreamState::Ready, 3);
+        assert_eq!(
+            lines(&Observations::default(), &ready),
+            ["server default/a ready (): 3 tools, 1 prompt"]
+        );
+        assert!(lines(&ready, &ready).is_empty());
+        let failed = observed(
+            UpstreamState::Failed {
+                reason: "Timeout",
+                message: "no answer".into(),
+            },
+            3,
+        );
+        assert_eq!(lines(&ready, &failed), ["server default/a failed: Timeout: no answer"]);
+        assert_eq!(lines(&failed, &Observations::default()), ["server default/a removed"]);
+    }
+
+    #[test]
+    fn members_that_contribute_nothing_are_named() {
+        let member = MemberObservation {
+            name: "m".into(),
+            server: ObjectKey::new("default", "x"),
+            prefix: "m".into(),
+            problem: Some(("NotFound", "no such MCPServer".into())),
+            tools: 0,
+        };
+        let federation = FederationObservation {
+            members: vec![member],
+            index: IndexStatus::default(),
+        };
+        let now = Observations {
+            federations: [(ObjectKey::new("default", "f"), federation)].into(),
+            ..Observations::default()
+        };
+        assert_eq!(
+            lines(&Observations::default(), &now),
+            ["member m of default/f contributes nothing: NotFound: no such MCPServer"]
+        );
+        assert!(lines(&now, &now).is_empty());
+    }
+}
