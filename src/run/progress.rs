@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fleet::{Observations, UpstreamState};
+use crate::fleet::{ObjectKey, Observations, UpstreamState};
 
 /// The lines that tell what changed from `before` to `now`.
 pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
@@ -11,6 +11,7 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
         if known.is_some_and(|k| k.state == server.state && k.catalog == server.catalog) {
             return None;
         }
+        let key = shown(key);
         Some(match &server.state {
             UpstreamState::Connecting => format!("server {key} connecting"),
             UpstreamState::Failed { reason, message } => format!("server {key} failed: {reason}: {message}"),
@@ -39,13 +40,13 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
         .servers
         .keys()
         .filter(|key| !now.servers.contains_key(key))
-        .map(|key| format!("server {key} removed"));
+        .map(|key| format!("server {} removed", shown(key)));
     let problems = |observed: &Observations| -> BTreeMap<String, String> {
         let members = observed.federations.iter().flat_map(|(key, federation)| {
             federation.members.iter().filter_map(move |member| {
                 let (reason, message) = member.problem.as_ref()?;
                 Some((
-                    format!("member {} of {key}", member.name),
+                    format!("member {} of {}", member.name, shown(key)),
                     format!("{reason}: {message}"),
                 ))
             })
@@ -62,6 +63,15 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
     servers.chain(gone).chain(told).collect()
 }
 
+/// The object's name, with its namespace where that is not the one of objects that name none.
+fn shown(key: &ObjectKey) -> String {
+    if key.namespace == "default" {
+        key.name.clone()
+    } else {
+        key.to_string()
+    }
+}
+
 fn count(number: i64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -71,7 +81,7 @@ mod tests {
     use super::*;
     use crate::api::federation::IndexStatus;
     use crate::api::server::CatalogStatus;
-    use crate::fleet::{FederationObservation, MemberObservation, ObjectKey, ServerObservation};
+    use crate::fleet::{FederationObservation, MemberObservation, ServerObservation};
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn observed(state: UpstreamState, tools: i64) -> Observations {
@@ -99,7 +109,7 @@ mod tests {
         let ready = observed(UpstreamState::Ready, 3);
         assert_eq!(
             lines(&Observations::default(), &ready),
-            ["server default/a ready (): 3 tools, 1 prompt"]
+            ["server a ready (): 3 tools, 1 prompt"]
         );
         assert!(lines(&ready, &ready).is_empty());
         let failed = observed(
@@ -109,8 +119,8 @@ mod tests {
             },
             3,
         );
-        assert_eq!(lines(&ready, &failed), ["server default/a failed: Timeout: no answer"]);
-        assert_eq!(lines(&failed, &Observations::default()), ["server default/a removed"]);
+        assert_eq!(lines(&ready, &failed), ["server a failed: Timeout: no answer"]);
+        assert_eq!(lines(&failed, &Observations::default()), ["server a removed"]);
     }
 
     #[test]
@@ -132,7 +142,7 @@ mod tests {
         };
         assert_eq!(
             lines(&Observations::default(), &now),
-            ["member m of default/f contributes nothing: NotFound: no such MCPServer"]
+            ["member m of f contributes nothing: NotFound: no such MCPServer"]
         );
         assert!(lines(&now, &now).is_empty());
     }

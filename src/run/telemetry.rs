@@ -17,6 +17,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<()> {
         .from_env_lossy();
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.with_target(false).try_init(),
