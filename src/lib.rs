@@ -22,6 +22,7 @@
 
 #[allow(unreachable_pub, reason = "the schema derive repeats each struct in a private scope")]
 pub mod api;
+pub mod commands;
 pub mod defaults;
 pub mod fleet;
 pub mod gateway;
@@ -29,6 +30,6 @@ pub mod index;
 pub mod manifest;
 pub mod mcp;
 pub mod metrics;
-pub mod run;
 pub mod operator;
+pub mod run;
 pub mod upstream;

@@ -6,11 +6,12 @@
 )]
 
 mod apiserver;
-mod gateway;
-mod invalid;
+mod crds;
 mod examples;
+mod gateway;
 #[cfg(test)] // tells clippy that these are tests too
 mod interop;
+mod invalid;
 #[cfg(test)] // tells clippy that these are tests too
 mod support;
 mod upstreams;

@@ -1,13 +1,12 @@
 //! What the integration tests stand on.
 
 pub(crate) mod apiserver;
-pub(crate) mod gateway;
-pub(crate) mod corpus;
-pub(crate) mod skip;
-pub(crate) mod upstream;
 pub(crate) mod client;
+pub(crate) mod corpus;
+pub(crate) mod gateway;
 pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod remote;
 pub(crate) mod skip;
 pub(crate) mod up;
+pub(crate) mod upstream;
