@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
 
-/// One client-facing endpoint over chosen servers.
+/// Which servers stand behind the endpoint, and who may connect to it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "mcpfleet.dev",
@@ -46,7 +46,7 @@ pub struct MCPFederationSpec {
         validation = Rule::new("self.all(a, !has(a.prefix) || a.prefix == '' || self.exists_one(b, has(b.prefix) && b.prefix == a.prefix))").message("two members have the same prefix; give each its own, or an empty one")
     )]
     pub members: Vec<Member>,
-    /// Who may connect. Required in a cluster; `anonymous: {}` lets everyone in who reaches the gateway.
+    /// Who may connect. Required in a cluster, where nothing is open by omission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
 }
@@ -114,7 +114,7 @@ impl LabelSelector {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.anonymous)").message("set anonymous: {} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".anonymous"))]
 pub struct Access {
-    /// Everyone may connect without credentials.
+    /// Everyone who reaches the gateway may connect, without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<Anonymous>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::Condition;
 use super::source::{ContainerSource, PackageSource, RemoteSource};
 
-/// One MCP server: an image or a package that is run, or an address that is used.
+/// What the server is: exactly one of container, package and remote; and how it is used.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "mcpfleet.dev",
@@ -44,23 +44,23 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub class: Option<String>,
-    /// Run the server from a container image.
+    /// Run the server from a container image, in pods behind a Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerSource>,
-    /// Run the server from an npm or PyPI package.
+    /// Run the server from an npm or PyPI package, started by npx or uvx.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<PackageSource>,
-    /// Use a server that runs elsewhere.
+    /// Use a server that runs elsewhere, by its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteSource>,
-    /// How many pods run the server.
+    /// How many pods run the server, where it is run from a container; `kubectl scale` sets it too.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// How long the gateway waits for the server.
+    /// How long the gateway waits for the server, in durations such as 500ms, 10s or 1h30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
-    /// Who may use the server.
+    /// Which federations may use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub federation: Option<FederationPolicy>,
     /// True: the server is in no federation, and nothing of it is deleted.

@@ -30,12 +30,12 @@ pub struct ContainerSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub working_dir: Option<String>,
-    /// Environment variables.
+    /// Environment variables of the server's process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
-    /// Environment variables from whole Secrets and ConfigMaps.
+    /// Environment variables of the server's process, from all keys of Secrets and ConfigMaps; `env` wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub env_from: Vec<EnvFrom>,
@@ -101,12 +101,12 @@ pub struct PackageSource {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(length(max = 4096)))]
     pub args: Vec<String>,
-    /// Environment variables.
+    /// Environment variables of the server's process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
-    /// Environment variables from whole Secrets and ConfigMaps.
+    /// Environment variables of the server's process, from all keys of Secrets and ConfigMaps; `env` wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub env_from: Vec<EnvFrom>,

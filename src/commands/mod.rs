@@ -1,3 +1,4 @@
-//! Commands that do one thing and end.
+//! What the program does besides serving: commands for people.
 
 pub mod crds;
+pub mod reference;

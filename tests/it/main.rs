@@ -6,6 +6,7 @@
 )]
 
 mod apiserver;
+mod crds;
 mod examples;
 mod gateway;
 mod interop;

@@ -1,1 +1,97 @@
+use std::collections::BTreeSet;
 
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn every_keyword_of_our_schemas_is_one_that_is_checked() {
+    // A keyword that this reader does not know would be enforced in a cluster and ignored here.
+    const KNOWN: [&str; 18] = [
+        "additionalProperties",
+        "default",
+        "description",
+        "enum",
+        "format",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minLength",
+        "minimum",
+        "properties",
+        "required",
+        "title",
+        "type",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-validations",
+    ];
+    const LISTS: [&str; 2] = ["x-kubernetes-list-type", "x-kubernetes-list-map-keys"];
+    let mut keywords = BTreeSet::new();
+    for definition in api::definitions() {
+        for version in definition.spec.versions {
+            collect(
+                &serde_json::to_value(version.schema.unwrap().open_api_v3_schema).unwrap(),
+                &mut keywords,
+            );
+        }
+    }
+    let known: BTreeSet<String> = KNOWN
+        .iter()
+        .chain(&LISTS)
+        .map(|keyword| (*keyword).to_owned())
+        .collect();
+    assert_eq!(keywords.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+fn collect(schema: &Value, keywords: &mut BTreeSet<String>) {
+    let Some(schema) = schema.as_object() else { return };
+    keywords.extend(schema.keys().cloned());
+    for property in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(|map| map.values())
+    {
+        collect(property, keywords);
+    }
+    for inner in ["items", "additionalProperties"] {
+        collect(schema.get(inner).unwrap_or(&Value::Null), keywords);
+    }
+}
+
+#[test]
+fn the_metadata_of_every_kind_is_checked() {
+    let kinds = Kinds::new();
+    for name in ["Secret", "ConfigMap", "MCPServer", "MCPFederation"] {
+        let kind = kinds.find(name).unwrap();
+        let mut object = json!({"metadata": {"name": "a", "label": {}, "creationTimestamp": null}, "spec": {}});
+        let paths: Vec<_> = kinds
+            .check(kind, &mut object)
+            .iter()
+            .map(|finding| finding.path.to_string())
+            .collect();
+        assert!(paths.contains(&"metadata.label".to_owned()), "{name}: {paths:?}");
+    }
+}
+
+#[test]
+fn the_rules_see_the_defaults() {
+    let kinds = Kinds::new();
+    let kind = kinds.find("MCPServer").unwrap();
+    let mut object = json!({"metadata": {"name": "a"}, "spec": {
+        "remote": {"url": "https://a"}, "federation": {"allowedNamespaces": {}}}});
+    assert_eq!(kinds.check(kind, &mut object), []);
+}
+
+#[test]
+fn a_key_with_dots_is_one_step_of_a_path() {
+    let kinds = Kinds::new();
+    let kind = kinds.find("MCPServer").unwrap();
+    let mut object = json!({"metadata": {"name": "a"}, "spec": {"container": {
+        "image": "a", "transport": {"type": "StreamableHTTP"}, "resources": {"limits": {"nvidia.com/gpu": "x"}}}}});
+    let findings = kinds.check(kind, &mut object);
+    let paths: Vec<_> = findings.iter().map(|finding| finding.path.to_string()).collect();
+    assert_eq!(paths, ["spec.container.resources.limits[nvidia.com/gpu]"]);
+}
