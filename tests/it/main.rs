@@ -6,6 +6,7 @@
 )]
 
 mod apiserver;
+mod chart;
 mod examples;
 mod gateway;
 mod interop;
