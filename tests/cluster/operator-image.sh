@@ -9,9 +9,9 @@ root=$(cd "$here/../.." && pwd)
 out=$(realpath -m "${1:?OUT.tar}") name=${2:-local/mcpfleet:test}
 
 cd "$root"
-host=$(rustc -vV | sed -n 's/^host: //p')
+host=$(rustc --print host-tuple)
 # With an explicit target the flags stay away from build scripts and procedural macros, which must be dynamic.
-RUSTFLAGS='-C target-feature=+crt-static' cargo build --quiet --locked --release --bin mcpfleet --target "$host"
+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --release --bin mcpfleet --target "$host"
 binary=${CARGO_TARGET_DIR:-$root/target}/$host/release/mcpfleet
 if readelf --program-headers "$binary" | grep -q INTERP; then
   echo "$0: $binary is not static" >&2
