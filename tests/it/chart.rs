@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use assert_json_diff::{CompareMode, Config, NumericMode, assert_json_matches_no_panic};
+use assert_json_diff::{CompareMode, Config, NumericMode, assert_json_matches};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodSpec;
+use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -93,21 +94,31 @@ fn a_namespaced_install_needs_no_cluster_wide_rights() {
 
 #[test]
 fn definitions_are_those_of_the_program() {
-    let Some(helm) = Helm::find() else { return };
-    let rendered = definitions(&helm.render(&[]));
-    let expected = mcpfleet::api::definitions();
-    assert_eq!(rendered.len(), expected.len());
-    for definition in expected {
-        let definition = serde_json::to_value(definition).unwrap();
-        let name = definition["metadata"]["name"].as_str().unwrap();
-        let same = assert_json_matches_no_panic(
-            &rendered[name]["spec"],
-            &definition["spec"],
-            Config::new(CompareMode::Strict).numeric_mode(NumericMode::AssumeFloat),
-        );
-        if let Err(difference) = same {
-            panic!("{name} is not what `mcpfleet crds` prints; copy it to charts/mcpfleet/files/crds: {difference}");
+    let definitions = mcpfleet::api::definitions();
+    for definition in &definitions {
+        let path = chart().join(format!("files/crds/{}.yaml", definition.spec.names.plural));
+        let expected = serde_yaml::to_string(definition).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &expected).unwrap();
         }
+        let is_same = std::fs::read_to_string(&path).unwrap_or_default() == expected;
+        assert!(is_same, "{} is not up to date; UPDATE=1 writes it anew", path.display());
+    }
+    let files = std::fs::read_dir(chart().join("files/crds")).unwrap();
+    assert_eq!(files.count(), definitions.len());
+}
+
+#[test]
+fn definitions_come_through_the_template_unchanged() {
+    let Some(helm) = Helm::find() else { return };
+    let rendered = self::definitions(&helm.render(&[]));
+    for definition in mcpfleet::api::definitions() {
+        let expected = serde_json::to_value(&definition.spec).unwrap();
+        assert_json_matches!(
+            rendered[&definition.name_any()]["spec"],
+            expected,
+            Config::new(CompareMode::Strict).numeric_mode(NumericMode::AssumeFloat)
+        );
     }
 }
 
