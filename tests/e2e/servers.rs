@@ -38,6 +38,8 @@ spec:
 
 pub(crate) fn kubectl_explains_every_field() {
     operator();
+    // The API server publishes the schemas of new definitions a moment later.
+    until("the schemas are published", || try_kubectl("explain mcpserver").is_ok());
     for (resource, field) in [
         ("mcpserver.spec", "container"),
         ("mcpserver.spec.container.transport", "path"),
