@@ -6,6 +6,7 @@
 )]
 
 mod apiserver;
+mod chart;
 mod crds;
 mod examples;
 mod gateway;
