@@ -24,6 +24,8 @@ pub struct Install {
     pub class: Option<String>,
     /// The namespace that it runs in.
     pub namespace: String,
+    /// Whether it watches all namespaces.
+    pub cluster_wide: bool,
     /// How clients reach the gateway.
     pub links: Links,
     /// Who says what events tell: the name of this replica's pod.
@@ -153,6 +155,7 @@ mod tests {
         Install {
             class: class.map(str::to_owned),
             namespace: "mcpfleet".into(),
+            cluster_wide: true,
             links: Links::default(),
             instance: None,
         }

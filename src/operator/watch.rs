@@ -65,6 +65,11 @@ pub fn trim_to_version<K>(object: &mut PartialObjectMeta<K>) {
     };
 }
 
+/// The key of an object whose news are about itself.
+pub fn itself<K: Resource>(object: &K) -> Option<ObjectKey> {
+    Some(key_of(object.meta()))
+}
+
 /// Namespace and name.
 pub fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(

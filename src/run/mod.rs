@@ -2,7 +2,9 @@
 
 mod admin;
 mod changes;
+pub mod cluster;
 pub(crate) mod launch;
+pub mod lease;
 pub mod local;
 mod progress;
 mod signals;

@@ -3,6 +3,7 @@
 use http::{HeaderMap, Uri};
 
 use crate::api::MCPServer;
+use crate::api::server::NamespacesFrom;
 use crate::api::source::ContainerSource;
 use crate::fleet::input::{header_references, remote_endpoint};
 use crate::fleet::plan::Unresolved;
@@ -10,15 +11,29 @@ use crate::fleet::{Reference, References};
 use crate::upstream::{Endpoint, HttpEndpoint};
 
 /// Why a server cannot be reached: its source does not work here. Nothing but a change of the spec helps.
-pub const PACKAGE_UNSUPPORTED: &str = "PackageUnsupported";
+const PACKAGE_UNSUPPORTED: &str = "PackageUnsupported";
 /// Why a server cannot be reached: its address cannot be used.
-pub const INVALID_URL: &str = "InvalidURL";
+const INVALID_URL: &str = "InvalidURL";
 
-/// Where `server` is reached in a cluster: a container by its Service, a remote one by its address.
+/// Why a server cannot be used: it asks for namespaces by label, and this install cannot read their labels.
+const SELECTOR_UNSUPPORTED: &str = "SelectorUnsupported";
+
+/// Where `server` is reached in a cluster: a container by its Service, a remote one by its address. `cluster_wide` says
+/// that this install watches all namespaces.
 ///
 /// # Errors
 /// Says why there is no address, and what to do.
-pub fn endpoint(server: &MCPServer, references: &References) -> Result<Endpoint, Unresolved> {
+pub fn endpoint(server: &MCPServer, references: &References, cluster_wide: bool) -> Result<Endpoint, Unresolved> {
+    let policy = server.spec.federation.as_ref();
+    if !cluster_wide && policy.is_some_and(|policy| policy.allowed_namespaces.from == NamespacesFrom::Selector) {
+        return Err(Unresolved {
+            reason: SELECTOR_UNSUPPORTED,
+            message:
+                "spec.federation.allowedNamespaces.from is Selector, but this install watches single namespaces and \
+                      cannot read their labels; use Same or All"
+                    .into(),
+        });
+    }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let name = server.metadata.name.as_deref().unwrap_or_default();
     if let Some(container) = &server.spec.container {
@@ -34,6 +49,14 @@ pub fn endpoint(server: &MCPServer, references: &References) -> Result<Endpoint,
                   or run the manifest on one machine with mcpfleet up"
                 .into(),
     })
+}
+
+/// Whether only a change of the spec can help, and not a change of a referenced object.
+pub fn spec_is_at_fault(unresolved: &Unresolved) -> bool {
+    matches!(
+        unresolved.reason,
+        PACKAGE_UNSUPPORTED | INVALID_URL | SELECTOR_UNSUPPORTED
+    )
 }
 
 /// The Secrets and ConfigMaps whose values the gateway sends to `server`.

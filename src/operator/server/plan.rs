@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::address::{INVALID_URL, PACKAGE_UNSUPPORTED, endpoint};
+use super::address::{endpoint, spec_is_at_fault};
 use super::digest::{DigestKey, digest};
 use super::workload::{Workload, render};
 use crate::api::MCPServer;
@@ -29,7 +29,7 @@ pub enum Intent {
     Prune,
     /// Its owner asked that nothing is written. What would be, to compare with.
     Pause(Option<Box<Workload>>),
-    /// Its pods cannot start yet, and none exist: nothing is written.
+    /// Its pods cannot start yet and none exist, or its spec cannot be carried out: nothing is written.
     Wait,
     /// Its workload is applied.
     Run {
@@ -40,14 +40,33 @@ pub enum Intent {
     },
 }
 
-/// Plans for `server`. `deployment` is the one that it owns, if it has one.
-pub fn plan(server: &MCPServer, references: &References, deployment: Option<&Deployment>, key: &DigestKey) -> Plan {
-    let endpoint = endpoint(server, references);
+/// What planning needs besides the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    /// What was read of Secrets and ConfigMaps.
+    pub references: &'a References,
+    /// The Deployment that the server owns, if it has one.
+    pub deployment: Option<&'a Deployment>,
+    /// The key of the digest of references.
+    pub key: &'a DigestKey,
+    /// Whether this install watches all namespaces.
+    pub cluster_wide: bool,
+}
+
+/// Plans for `server`.
+pub fn plan(server: &MCPServer, basis: Basis<'_>) -> Plan {
+    let Basis {
+        references,
+        deployment,
+        key,
+        cluster_wide,
+    } = basis;
+    let endpoint = endpoint(server, references, cluster_wide);
+    let at_fault = endpoint.as_ref().is_err_and(spec_is_at_fault);
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let Some(container) = &server.spec.container else {
-        let reference_problem = |u: &&Unresolved| !spec_is_at_fault(u);
         return Plan {
-            unresolved: endpoint.as_ref().err().filter(reference_problem).cloned(),
+            unresolved: endpoint.as_ref().err().filter(|_| !at_fault).cloned(),
             endpoint,
             intent: if paused(server) {
                 Intent::Pause(None)
@@ -64,7 +83,7 @@ pub fn plan(server: &MCPServer, references: &References, deployment: Option<&Dep
     let workload = Box::new(render(server, container, digest.as_deref()));
     let intent = if paused(server) {
         Intent::Pause(Some(workload))
-    } else if unresolved.is_some() && deployment.is_none() {
+    } else if at_fault || (unresolved.is_some() && deployment.is_none()) {
         Intent::Wait
     } else {
         Intent::Run {
@@ -77,11 +96,6 @@ pub fn plan(server: &MCPServer, references: &References, deployment: Option<&Dep
         unresolved,
         intent,
     }
-}
-
-/// Whether only a change of the spec can help, and not a change of a referenced object.
-pub fn spec_is_at_fault(unresolved: &Unresolved) -> bool {
-    matches!(unresolved.reason, PACKAGE_UNSUPPORTED | INVALID_URL)
 }
 
 /// Whether the owner asked that nothing of the workload is written.
@@ -142,7 +156,16 @@ mod tests {
     }
 
     fn plan_for(server: &MCPServer, references: &References, deployment: Option<&Deployment>) -> Plan {
-        plan(server, references, deployment, &DigestKey::derive(&[7; 32]).unwrap())
+        let key = &DigestKey::derive(&[7; 32]).unwrap();
+        plan(
+            server,
+            Basis {
+                references,
+                deployment,
+                key,
+                cluster_wide: false,
+            },
+        )
     }
 
     /// The Deployment as it stands after the plan of `server` was carried out.
@@ -219,6 +242,28 @@ mod tests {
         let unresolved = plan.endpoint.unwrap_err();
         assert!(spec_is_at_fault(&unresolved) && plan.unresolved.is_none());
         assert!(unresolved.message.contains("mcpfleet up"), "{}", unresolved.message);
+    }
+
+    #[test]
+    fn a_server_that_asks_for_namespaces_by_label_needs_a_cluster_wide_install() {
+        let mut labelled = container(1);
+        let policy = json!({"allowedNamespaces": {"from": "Selector", "selector": {}}});
+        labelled.spec.federation = serde_json::from_value(policy).unwrap();
+        let (references, key) = (&found("v"), &DigestKey::derive(&[7; 32]).unwrap());
+        let plan_in = |cluster_wide| {
+            plan(
+                &labelled,
+                Basis {
+                    references,
+                    deployment: None,
+                    key,
+                    cluster_wide,
+                },
+            )
+        };
+        assert_eq!(plan_in(false).endpoint.unwrap_err().reason, "SelectorUnsupported");
+        assert_eq!(plan_in(false).intent, Intent::Wait);
+        assert!(plan_in(true).endpoint.is_ok());
     }
 
     #[test]

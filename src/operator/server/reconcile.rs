@@ -10,7 +10,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
 use super::apply::{Owned, is_controlled_by};
-use super::plan::plan;
+use super::plan::{Basis, plan};
 use super::status::{Facts, status};
 use crate::api::MCPServer;
 use crate::operator::context::{Children, Context};
@@ -36,7 +36,13 @@ pub(in crate::operator) async fn reconcile(server: &MCPServer, context: &Context
     context.children.seen().await;
     let (owned, pods) = look_up(server, &context.children);
     let references = term.state.references.borrow().clone();
-    let plan = plan(server, &references, owned.deployment.as_deref(), &term.key);
+    let basis = Basis {
+        references: &references,
+        deployment: owned.deployment.as_deref(),
+        key: &term.key,
+        cluster_wide: term.install.cluster_wide,
+    };
+    let plan = plan(server, basis);
     let outcome = term.applier.apply(server, &plan.intent, owned).await?;
 
     let about = server.object_ref(&());

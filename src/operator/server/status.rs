@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::address::spec_is_at_fault;
 use super::apply::Refusal;
 use super::cause::{Cause, cause};
-use super::plan::{Plan, paused, spec_is_at_fault};
+use super::plan::{Plan, paused};
 use super::rollout::Rollout;
 use crate::api::condition::{
     ACCEPTED, AVAILABLE, ConditionStatus, READY, RECONCILING, RESOLVED_REFS, STALLED, VERIFIED,

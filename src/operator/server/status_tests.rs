@@ -7,7 +7,7 @@ use crate::api::condition::find;
 use crate::fleet::References;
 use crate::operator::names::PAUSED_ANNOTATION;
 use crate::operator::server::digest::DigestKey;
-use crate::operator::server::plan::plan;
+use crate::operator::server::plan::{Basis, plan};
 use crate::upstream::HttpEndpoint;
 
 fn server(generation: i64, spec: &serde_json::Value) -> MCPServer {
@@ -77,7 +77,13 @@ struct World {
 impl World {
     fn tell(&self, server: &MCPServer) -> MCPServerStatus {
         let key = DigestKey::derive(&[7; 32]).unwrap();
-        let plan = plan(server, &References::default(), self.deployment.as_ref(), &key);
+        let basis = Basis {
+            references: &References::default(),
+            deployment: self.deployment.as_ref(),
+            key: &key,
+            cluster_wide: true,
+        };
+        let plan = plan(server, basis);
         let facts = Facts {
             plan: &plan,
             refusal: self.refusal.as_ref(),
