@@ -25,6 +25,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve manifests on this machine, without a cluster.
     Up(Up),
+    /// Serve and reconcile the objects of a Kubernetes cluster.
+    Run(Run),
     /// Print the custom resource definitions.
     Crds,
 }
@@ -67,6 +69,56 @@ pub struct Up {
     /// How long requests in flight may take to finish when the process is asked to stop.
     #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration)]
     pub drain_timeout: Duration,
+}
+
+/// `mcpfleet run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What this process does.
+    #[arg(long, value_enum, default_value_t = Role::All)]
+    pub role: Role,
+    /// Where clients connect; port 0 picks a free one.
+    #[arg(
+        long,
+        default_value = "0.0.0.0:8080",
+        env = "MCPFLEET_LISTEN",
+        value_name = "ADDRESS"
+    )]
+    pub listen: SocketAddr,
+    /// Where metrics and health are served; port 0 picks a free one.
+    #[arg(
+        long,
+        default_value = "0.0.0.0:9090",
+        env = "MCPFLEET_ADMIN_LISTEN",
+        value_name = "ADDRESS"
+    )]
+    pub admin_listen: SocketAddr,
+    /// Serve only objects with this spec.class; without it, only those without one.
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Watch only this namespace (can be given more than once); without it, all of them.
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE")]
+    pub watch_namespaces: Vec<String>,
+    /// The federation that is also served at /mcp.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = object_key)]
+    pub default_federation: Option<ObjectKey>,
+    /// What clients put before /NAMESPACE/NAME/mcp; shown in the status of federations.
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
+    /// How long requests in flight may take to finish when the process is asked to stop.
+    #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration)]
+    pub drain_timeout: Duration,
+}
+
+/// What a process does in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Reconciles workloads and status.
+    Controller,
+    /// Serves clients.
+    Gateway,
+    /// Both.
+    All,
 }
 
 fn object_key(text: &str) -> Result<ObjectKey, String> {

@@ -20,6 +20,14 @@
 //! 5. [`gateway`] (the data plane) and [`operator`] (the control plane), which never import each other
 //! 6. [`run`] (composition roots), [`commands`], [`args`]
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        reason = "json!({…}) reads best as it is, without a reference"
+    )
+)]
+
 #[allow(unreachable_pub, reason = "the schema derive repeats each struct in a private scope")]
 pub mod api;
 pub mod args;

@@ -7,18 +7,15 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::admin::Admin;
 use super::launch::{self, Launcher};
-use super::{progress, signals};
+use super::{progress, readiness, signals};
 use crate::args::Up;
 use crate::defaults;
 use crate::fleet::plan::{FederationInput, ServerInput};
-use crate::fleet::{
-    Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, Runtime, UpstreamState,
-};
+use crate::fleet::{Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, Runtime};
 use crate::gateway::Gateway;
 use crate::manifest::{self, CommandServer, Manifests, Sources};
 use crate::metrics::Metrics;
@@ -56,7 +53,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     let tasks = vec![
         tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), options.drain_timeout)),
         tokio::spawn(tell_progress(runtime.observations(), stop.clone())),
-        tokio::spawn(become_ready(runtime.observations(), ready)),
+        tokio::spawn(readiness::watch(runtime.observations(), ready)),
     ];
     let admin_stop = CancellationToken::new();
     let admin = tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone()));
@@ -209,21 +206,6 @@ async fn tell_progress(mut observations: watch::Receiver<Arc<Observations>>, sto
             changed = observations.changed() => if changed.is_err() { return },
         }
     }
-}
-
-/// Ready means that each server answered or failed; one that hangs holds it up for a few seconds only.
-async fn become_ready(mut observations: watch::Receiver<Arc<Observations>>, ready: watch::Sender<bool>) {
-    let settled = |observed: &Arc<Observations>| {
-        !observed.federations.is_empty()
-            && observed
-                .servers
-                .values()
-                .all(|server| server.state != UpstreamState::Connecting)
-    };
-    let deadline = Instant::now() + defaults::READY_PATIENCE;
-    // Either way it is ready now: settled, or waited long enough.
-    drop(timeout_at(deadline, observations.wait_for(settled)).await);
-    ready.send_replace(true);
 }
 
 async fn wait_for(tasks: Vec<JoinHandle<()>>) {

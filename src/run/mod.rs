@@ -7,6 +7,8 @@ pub(crate) mod launch;
 pub mod lease;
 pub mod local;
 mod progress;
+mod readiness;
+pub mod replica;
 mod signals;
 mod telemetry;
 

@@ -111,7 +111,7 @@ fn definitions_are_those_of_the_program() {
 #[test]
 fn definitions_come_through_the_template_unchanged() {
     let Some(helm) = Helm::find() else { return };
-    let rendered = self::definitions(&helm.render(&[]));
+    let rendered = definitions(&helm.render(&[]));
     for definition in mcpfleet::api::definitions() {
         let expected = serde_json::to_value(&definition.spec).unwrap();
         assert_json_matches!(
