@@ -47,6 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ default (printf "http://%s.%s.svc:%v" (include "mcpfleet.fullname" .) .Release.Namespace .Values.service.port) .Values.publicURL }}
 {{- end }}
 
-{{- define "mcpfleet.leaseName" -}}
-mcpfleet{{ with .Values.class }}-{{ . }}{{ end }}
+{{/* Objects that the program itself makes: its lease and its root key. Called with the context and a suffix. */}}
+{{- define "mcpfleet.ownName" -}}
+mcpfleet{{ last . }}{{ with (first .).Values.class }}-{{ . }}{{ end }}
 {{- end }}
