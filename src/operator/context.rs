@@ -1,6 +1,5 @@
 //! What the control plane is given, and what the reconciles of one term of leadership share.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,6 +15,7 @@ use super::server::digest::DigestKey;
 use super::watch::Watched;
 use crate::api::{MCPFederation, MCPServer};
 use crate::fleet::{FleetPlan, Observations, PlanInput, References, plan};
+use crate::metrics::Metrics;
 
 /// What is fixed for one install.
 #[derive(Clone, Debug)]
@@ -61,12 +61,6 @@ pub struct State {
     pub observations: watch::Receiver<Arc<Observations>>,
 }
 
-/// Hears of every reconcile, for metrics.
-pub trait ReconcileObserver: Send + Sync + fmt::Debug {
-    /// A reconcile of an object of `kind` ended after `seconds` with `result`: `ok`, or the reason of the error.
-    fn reconciled(&self, kind: &'static str, result: &'static str, seconds: f64);
-}
-
 /// What the reconciles of one term share.
 pub(super) struct Term {
     pub(super) client: Client,
@@ -76,7 +70,7 @@ pub(super) struct Term {
     pub(super) key: DigestKey,
     pub(super) events: Events,
     pub(super) state: State,
-    pub(super) observer: Arc<dyn ReconcileObserver>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) plans: Plans,
 }
 

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::context::{Children, Context, Install, Plans, ReconcileObserver, Scope, State, Term};
+use super::context::{Children, Context, Install, Plans, Scope, State, Term};
 use super::error::Error;
 use super::events::Events;
 use super::mandate::Mandate;
@@ -33,6 +33,7 @@ use super::watch::{Touched, changes, heard, keep, key_of, trim_managed_fields, w
 use super::{federation, server};
 use crate::api::{MCPFederation, MCPServer};
 use crate::fleet::{ObjectKey, Observations, References};
+use crate::metrics::Metrics;
 
 /// Most reconciles of one kind that run at a time in one scope.
 const CONCURRENCY: u16 = 8;
@@ -51,7 +52,7 @@ pub async fn lead(
     install: Install,
     scopes: Vec<Scope>,
     state: State,
-    observer: Arc<dyn ReconcileObserver>,
+    metrics: Arc<Metrics>,
     mandate: Mandate,
 ) {
     let key = digest_key(&client, &install, &mandate).await;
@@ -65,7 +66,7 @@ pub async fn lead(
         mandate,
         key,
         state,
-        observer,
+        metrics,
     });
     future::join_all(scopes.into_iter().map(|scope| run_scope(term.clone(), scope))).await;
 }
@@ -218,7 +219,7 @@ async fn drive<K>(
     }
 }
 
-/// Bounds `reconcile` in time and tells the observer how it went.
+/// Bounds `reconcile` in time and counts how it went.
 async fn timed(
     kind: &'static str,
     context: &Context,
@@ -231,7 +232,7 @@ async fn timed(
     let word = result.as_ref().map_or_else(Error::reason, |_| "ok");
     context
         .term
-        .observer
+        .metrics
         .reconciled(kind, word, started.elapsed().as_secs_f64());
     result
 }

@@ -18,7 +18,7 @@ pub mod root_key;
 pub mod server;
 pub mod watch;
 
-pub use context::{Install, Links, ReconcileObserver, Scope, State};
+pub use context::{Install, Links, Scope, State};
 pub use error::Error;
 pub use lead::lead;
 pub use mandate::Mandate;

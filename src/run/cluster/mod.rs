@@ -22,7 +22,8 @@ use self::references::ReferenceCache;
 use self::watches::Watches;
 use super::lease::{Election, ElectionError, Times};
 use crate::fleet::{Observations, PlanInput, References};
-use crate::operator::{Install, Links, Mandate, ReconcileObserver, State, lead};
+use crate::metrics::Metrics;
+use crate::operator::{Install, Links, Mandate, State, lead};
 
 /// Changes within this time lead to one new input.
 const COALESCE: Duration = Duration::from_millis(50);
@@ -71,7 +72,7 @@ pub async fn run(
     client: Client,
     options: Options,
     fleet: impl FnOnce(watch::Receiver<Arc<PlanInput>>) -> watch::Receiver<Arc<Observations>>,
-    observer: Arc<dyn ReconcileObserver>,
+    metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> Result<(), ClusterError> {
     let install = Install {
@@ -132,7 +133,7 @@ pub async fn run(
             install.clone(),
             scopes.clone(),
             state.clone(),
-            observer.clone(),
+            metrics.clone(),
             mandate,
         )
     });
