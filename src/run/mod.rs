@@ -9,6 +9,7 @@ pub mod local;
 mod progress;
 mod signals;
 mod telemetry;
+pub(crate) mod watch;
 
 use anyhow::Context;
 
