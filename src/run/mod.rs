@@ -1,15 +1,14 @@
 //! Composition roots: a fleet in a cluster, and a fleet on one machine.
 
 mod admin;
-mod changes;
 pub mod cluster;
-pub(crate) mod launch;
+mod launch;
 pub mod lease;
 pub mod local;
 mod progress;
 mod signals;
 mod telemetry;
-pub(crate) mod watch;
+mod watch;
 
 use anyhow::Context;
 
