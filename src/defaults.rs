@@ -78,3 +78,9 @@ pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 pub const MANIFEST_VALUES_MAX: usize = 200_000;
 /// A container engine that has not answered after this long is taken for missing, and what it is told is given up.
 pub const CONTAINER_ENGINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How names of manifests end, in a directory of them.
+pub const MANIFEST_EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// Files are looked at this often where the system does not tell of their changes.
+pub const FILE_POLL: Duration = Duration::from_secs(2);
+/// Files that keep changing are read again after this long all the same.
+pub const COALESCE_MAX: Duration = Duration::from_secs(1);

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admin::Admin;
 use super::launch::{self, Launcher};
+use super::watch::FileWatch;
 use super::{progress, readiness, signals};
 use crate::args::Up;
 use crate::defaults;
@@ -31,6 +32,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
         environment: manifest::environment(),
     };
     let mut sources = Sources::new(options.paths.clone());
+    let mut files = FileWatch::new(options.paths.clone());
     let loaded = manifest::load(&mut sources, &reading);
     warn_of(&loaded.reading);
     let manifests = loaded.reading.manifests?;
@@ -58,14 +60,12 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     let admin_stop = CancellationToken::new();
     let admin = tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone()));
 
-    let mut changes = super::changes::Changes::watch(&loaded.watch)?;
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            () = changes.next() => {}
+            () = files.changed() => {}
         }
         let loaded = manifest::load(&mut sources, &reading);
-        changes = super::changes::Changes::watch(&loaded.watch)?;
         warn_of(&loaded.reading);
         match loaded.reading.manifests {
             Err(problems) => tracing::error!("the change is not taken, what ran before goes on:\n{problems}"),

@@ -1,9 +1,8 @@
 //! Composition roots: a fleet in a cluster, and a fleet on one machine.
 
 mod admin;
-mod changes;
 pub mod cluster;
-pub(crate) mod launch;
+mod launch;
 pub mod lease;
 pub mod local;
 mod progress;
@@ -11,6 +10,7 @@ mod readiness;
 pub mod replica;
 mod signals;
 mod telemetry;
+mod watch;
 
 use anyhow::Context;
 

@@ -16,7 +16,6 @@ use crate::args::{Role, Run};
 use crate::fleet::{DefaultFederation, Runtime};
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
-use crate::operator::ReconcileObserver;
 
 /// Serves and reconciles the cluster's objects until the process is asked to stop.
 ///
@@ -59,7 +58,7 @@ pub async fn run(options: Run) -> anyhow::Result<()> {
             drop(hand_over.send(runtime));
             observations
         },
-        Arc::new(CountReconciles(metrics)),
+        metrics,
         stop.clone(),
     )
     .await;
@@ -105,14 +104,5 @@ fn cluster_options(options: &Run) -> Options {
 async fn ended(task: JoinHandle<()>) {
     if let Err(error) = task.await {
         tracing::error!(%error, "a task ended badly");
-    }
-}
-
-#[derive(Debug)]
-struct CountReconciles(Arc<Metrics>);
-
-impl ReconcileObserver for CountReconciles {
-    fn reconciled(&self, kind: &'static str, result: &'static str, seconds: f64) {
-        self.0.reconciled(kind, result, seconds);
     }
 }

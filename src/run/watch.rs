@@ -1,0 +1,225 @@
+//! The files that a fleet is read from, watched for changes.
+//!
+//! The system's notices only say when to look: whether something changed is judged by the files themselves. So
+//! editors that replace a file, swapped links of mounted ConfigMaps, files that come back after they were deleted and
+//! file systems without notices (network shares, mounts into virtual machines) are all the same here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::debug;
+
+use crate::defaults;
+
+/// Files, and directories with the files directly in them.
+#[derive(Debug)]
+pub(crate) struct FileWatch {
+    paths: Arc<[PathBuf]>,
+    seen: Arc<Snapshot>,
+    noticed: Arc<Notify>,
+    /// Something was noticed since the last look.
+    suspect: bool,
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl FileWatch {
+    /// Watches `paths`, which need not exist. To be made before they are read: what changes from now on is told.
+    /// Blocks for as long as reading them takes.
+    pub(crate) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let paths: Arc<[PathBuf]> = paths.into_iter().collect();
+        let noticed = Arc::default();
+        // First the watcher, so that nothing falls between it and the look.
+        let watcher = watcher(&paths, &noticed);
+        Self {
+            seen: Arc::new(Snapshot::of(&paths)),
+            paths,
+            noticed,
+            suspect: false,
+            _watcher: watcher,
+        }
+    }
+
+    /// Waits until something changed since the last time this returned, and has been quiet for
+    /// [`defaults::COALESCE`], or keeps changing for [`defaults::COALESCE_MAX`]. Nothing is lost when the future is
+    /// dropped.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            self.suspect |= timeout(defaults::FILE_POLL, self.noticed.notified()).await.is_ok();
+            let (seen, suspect) = (self.seen.clone(), self.suspect);
+            // A notice makes the content count: two writes can have the same time and length.
+            let differs = move |paths: &[PathBuf]| {
+                seen.files != stats(paths) || (suspect && seen.content != Snapshot::of(paths).content)
+            };
+            if self.look(differs).await == Some(true) {
+                return self.settle().await;
+            }
+            self.suspect = false;
+            // A neighbour that is written to all the time is not worth more looks than this.
+            sleep(defaults::COALESCE).await;
+        }
+    }
+
+    async fn settle(&mut self) {
+        let deadline = Instant::now() + defaults::COALESCE_MAX;
+        let mut last = self.look(Snapshot::of).await;
+        while Instant::now() < deadline {
+            sleep(defaults::COALESCE).await;
+            let now = self.look(Snapshot::of).await;
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        // Made anew, since directories may have been replaced; what changes after the look is noticed by it.
+        let noticed = self.noticed.clone();
+        let renewed = self
+            .look(move |paths| (watcher(paths, &noticed), Snapshot::of(paths)))
+            .await;
+        if let Some((watcher, seen)) = renewed {
+            self._watcher = watcher;
+            self.seen = Arc::new(seen);
+            self.suspect = false;
+        }
+    }
+
+    /// What `judge` makes of the files; it may block.
+    async fn look<T: Send + 'static>(&self, judge: impl FnOnce(&[PathBuf]) -> T + Send + 'static) -> Option<T> {
+        let paths = self.paths.clone();
+        tokio::task::spawn_blocking(move || judge(&paths)).await.ok()
+    }
+}
+
+/// What the files look like at one moment.
+#[derive(Debug, PartialEq, Eq)]
+struct Snapshot {
+    /// Each file by its path; a path that is missing is not in here.
+    files: BTreeMap<PathBuf, Stat>,
+    /// A hash over the contents of them all.
+    content: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    /// Where links lead.
+    real: Option<PathBuf>,
+    modified: Option<SystemTime>,
+    length: u64,
+}
+
+impl Snapshot {
+    fn of(paths: &[PathBuf]) -> Self {
+        let files = stats(paths);
+        let mut hasher = DefaultHasher::new();
+        for path in files.keys() {
+            hash_content(path, &mut hasher).ok();
+        }
+        Self {
+            files,
+            content: hasher.finish(),
+        }
+    }
+}
+
+fn stats(paths: &[PathBuf]) -> BTreeMap<PathBuf, Stat> {
+    let files = paths.iter().flat_map(|path| {
+        let directory = path.is_dir();
+        let listed = directory.then(|| manifests(path)).into_iter().flatten();
+        listed.chain((!directory).then(|| path.clone()))
+    });
+    files
+        .filter_map(|path| Stat::of(&path).map(|stat| (path, stat)))
+        .collect()
+}
+
+/// What is directly in a directory and would be read.
+fn manifests(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let hidden = |path: &Path| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    let extension = |path: &Path| {
+        path.extension()
+            .is_some_and(|e| defaults::MANIFEST_EXTENSIONS.iter().any(|m| e == *m))
+    };
+    let entries = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    entries.filter(move |path| extension(path) && !hidden(path))
+}
+
+impl Stat {
+    /// Of regular files only: a pipe can be read but once, and not by us.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some(Self {
+            real: fs::canonicalize(path).ok(),
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+        })
+    }
+}
+
+fn hash_content(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(CONTENT_MAX).read_to_end(&mut bytes)?;
+    (path, bytes).hash(hasher);
+    Ok(())
+}
+
+/// As much of a file as is compared when its time and length are the same.
+const CONTENT_MAX: u64 = 1 << 20;
+
+/// A watcher on every directory in which a change of `paths` shows; `None` where the system gives none.
+fn watcher(paths: &[PathBuf], noticed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+    let noticed = noticed.clone();
+    let handler = move |event: notify::Result<Event>| {
+        // Reading is an event too, also our own.
+        if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
+            noticed.notify_one();
+        }
+    };
+    let told = |error: &notify::Error| debug!("changes of files are not told, they are looked for instead: {error}");
+    let mut watcher = notify::recommended_watcher(handler).inspect_err(told).ok()?;
+    for directory in directories(paths) {
+        watcher
+            .watch(&directory, RecursiveMode::NonRecursive)
+            .inspect_err(told)
+            .ok();
+    }
+    Some(watcher)
+}
+
+/// The directories that `paths` lie in, and those that they are; for links, of each link on the way.
+fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut directories = BTreeSet::new();
+    for path in paths {
+        let mut path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        for _ in 0..LINKS_MAX {
+            directories.extend(
+                path.ancestors()
+                    .skip(1)
+                    .find_map(|parent| fs::canonicalize(parent).ok()),
+            );
+            let Ok(target) = fs::read_link(&path) else { break };
+            path = path.parent().unwrap_or(&path).join(target);
+        }
+        directories.extend(fs::canonicalize(&path).ok().filter(|path| path.is_dir()));
+    }
+    directories
+}
+
+/// Links that are followed from one path.
+const LINKS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests;
