@@ -12,5 +12,7 @@ mod examples;
 mod gateway;
 mod interop;
 mod invalid;
+mod metrics;
 mod support;
+mod up;
 mod upstreams;

@@ -4,12 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::{HeaderMap, Request};
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::Full;
 use mcpfleet::api::MCPFederation;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
 use mcpfleet::fleet::{DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
@@ -20,6 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::http::{self, Http, Reply};
+
 /// A running gateway with one federation `default/fed`.
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
@@ -28,21 +27,7 @@ pub(crate) struct TestGateway {
     observations: watch::Receiver<Arc<Observations>>,
     runtime: Option<Runtime>,
     stop: CancellationToken,
-    client: Client<HttpConnector, Full<Bytes>>,
-}
-
-/// An answer to a raw request.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) text: String,
-}
-
-impl Reply {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {self:?}"))
-    }
+    client: Http,
 }
 
 /// The plan for servers at these addresses, each a member under its own name.
@@ -59,7 +44,7 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
         },
         endpoint: Ok(Endpoint::Http(HttpEndpoint {
             url: format!("http://{address}/mcp").parse().unwrap(),
-            headers: http::HeaderMap::new(),
+            headers: HeaderMap::new(),
         })),
     };
     let members: Vec<Value> = servers
@@ -92,7 +77,7 @@ impl TestGateway {
         let stop = CancellationToken::new();
         tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), Duration::from_secs(1)));
         let observations = runtime.observations();
-        let client = Client::builder(TokioExecutor::new()).build_http();
+        let client = http::client();
         let mut gateway = Self {
             address,
             metrics,
@@ -137,17 +122,7 @@ impl TestGateway {
 
     /// Sends a request as it is.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
-        let answered = tokio::time::timeout(Duration::from_secs(20), self.client.request(request)).await;
-        let response: Response<_> = answered.expect("no answer").unwrap();
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, 64 << 20);
-        #[allow(clippy::disallowed_methods, reason = "the body is limited just above")]
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Reply {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
-        }
+        http::send(&self.client, request).await
     }
 
     /// A Legacy request for `method`; gives the whole response.

@@ -4,6 +4,7 @@ pub(crate) mod apiserver;
 pub(crate) mod client;
 pub(crate) mod corpus;
 pub(crate) mod gateway;
+pub(crate) mod http;
 pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod remote;

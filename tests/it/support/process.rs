@@ -1,9 +1,9 @@
 //! A child process of a test: what it prints is read as it comes, and it ends with the test.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -72,6 +72,13 @@ impl Process {
             output.join("\n"),
             errors.join("\n")
         );
+    }
+
+    /// Sends SIGTERM to the process alone, and waits until it has ended.
+    pub(crate) async fn terminate(mut self) -> ExitStatus {
+        kill_process(self.group, Signal::TERM).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
+        ended.expect("it does not end").unwrap()
     }
 }
 

@@ -55,6 +55,29 @@ impl Up {
         .await
     }
 
+    /// The admin listener, once it is announced.
+    pub(crate) async fn admin(&self) -> String {
+        self.wait_for("the admin listener", |announcement| match announcement {
+            Announcement::Admin { url } => Some(url),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for a line with `text` on either output, after the first `skip` lines with it.
+    pub(crate) async fn says(&self, text: &str, skip: usize) -> String {
+        let find = |printed: &Printed| {
+            let lines = printed.output.iter().chain(&printed.errors);
+            lines.filter(|line| line.contains(text)).nth(skip).cloned()
+        };
+        self.process.wait_for(&format!("the words {text:?}"), START, find).await
+    }
+
+    /// Asks the process to stop, and waits until it has.
+    pub(crate) async fn stop(self) -> std::process::ExitStatus {
+        self.process.terminate().await
+    }
+
     /// Waits until the catalog of `server` has been read.
     pub(crate) async fn ready(&self, server: &str) {
         self.wait_for(&format!("server {server}"), |announcement| match announcement {
