@@ -23,6 +23,14 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
 
 /// Takes out what the derives write and the API server does not want.
 fn settle(schema: &mut JSONSchemaProps) {
+    // Doc comments are wrapped; `kubectl explain` wraps them again.
+    if let Some(text) = &mut schema.description {
+        let paragraphs: Vec<_> = text
+            .split("\n\n")
+            .map(|paragraph| paragraph.replace('\n', " "))
+            .collect();
+        *text = paragraphs.join("\n\n");
+    }
     // An optional field is left out, never null: `has()` in a rule must not hold for a field without a value.
     schema.nullable = None;
     if let Some(values) = &mut schema.enum_ {

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set value or valueFrom, not both"),
-    validation = Rule::new("self.name.matches('^[ -<>-~]+$')").message("a variable's name must be printable ASCII without '='; for example API_TOKEN").field_path(".name")
+    validation = Rule::new("self.name.matches('^[ -<>-~]+$')")
+        .message("a variable's name must be printable ASCII without '='; for example API_TOKEN")
+        .field_path(".name")
 )]
 pub struct EnvVar {
     /// Name of the variable.
@@ -27,7 +29,10 @@ pub struct EnvVar {
 /// Where a value is read from: one key of a Secret or a ConfigMap in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
+#[x_kube(
+    validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)")
+        .message("set exactly one of secretKeyRef and configMapKeyRef")
+)]
 pub struct ValueSource {
     /// A key of a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +74,10 @@ pub struct KeyRef {
 /// All keys of a Secret or a ConfigMap as environment variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.secretRef) != has(self.configMapRef)").message("set exactly one of secretRef and configMapRef"))]
+#[x_kube(
+    validation = Rule::new("has(self.secretRef) != has(self.configMapRef)")
+        .message("set exactly one of secretRef and configMapRef")
+)]
 pub struct EnvFrom {
     /// Text put before each key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

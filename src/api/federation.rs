@@ -31,7 +31,13 @@ use super::condition::Condition;
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url", priority = 1),
     validation = super::name_rule()
 )]
-#[x_kube(validation = Rule::new("has(self.access)").message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".access"))]
+#[x_kube(
+    validation = Rule::new("has(self.access)")
+        .message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who \
+                  reaches the gateway")
+        .reason(Reason::FieldValueRequired)
+        .field_path(".access")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct MCPFederationSpec {
     /// Which install owns this object: the one started with the same --class.
@@ -43,7 +49,9 @@ pub struct MCPFederationSpec {
     #[schemars(length(max = 256))]
     #[x_kube(
         merge_strategy = ListMerge::Map(vec!["name".into()]),
-        validation = Rule::new("self.all(a, !has(a.prefix) || a.prefix == '' || self.exists_one(b, has(b.prefix) && b.prefix == a.prefix))").message("two members have the same prefix; give each its own, or an empty one")
+        validation = Rule::new("self.all(a, !has(a.prefix) || a.prefix == '' \
+                                || self.exists_one(b, has(b.prefix) && b.prefix == a.prefix))")
+            .message("two members have the same prefix; give each its own, or an empty one")
     )]
     pub members: Vec<Member>,
     /// Who may connect. Required in a cluster, where nothing is open by omission.
@@ -56,13 +64,22 @@ pub struct MCPFederationSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.server) != has(self.selector)").message("set exactly one of server and selector"),
-    validation = Rule::new("!has(self.prefix) || has(self.server)").message("prefix goes only with server; selected servers are prefixed with their own names; remove it").field_path(".prefix"),
-    validation = Rule::new("!has(self.prefix) || self.prefix == '' || (self.prefix.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$') && !self.prefix.contains('__'))").message("prefix must be at most 32 letters, digits, '_' or '-', start and end with a letter or digit, and not contain '__'").field_path(".prefix")
+    validation = Rule::new("!has(self.prefix) || has(self.server)")
+        .message("prefix goes only with server; selected servers are prefixed with their own names; remove it")
+        .field_path(".prefix"),
+    validation = Rule::new("!has(self.prefix) || self.prefix == '' || (!self.prefix.contains('__') \
+                            && self.prefix.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$'))")
+        .message("prefix must be at most 32 letters, digits, '_' or '-', start and end with a letter or digit, and \
+                  not contain '__'")
+        .field_path(".prefix")
 )]
 pub struct Member {
     /// Name of the member, unique in the federation.
     #[schemars(length(min = 1, max = 63))]
-    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("a member's name must be a-z, 0-9 and '-', and start and end with a letter or digit"))]
+    #[x_kube(
+        validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')")
+            .message("a member's name must be a-z, 0-9 and '-', and start and end with a letter or digit")
+    )]
     pub name: String,
     /// One server by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +90,8 @@ pub struct Member {
     /// Higher goes first, and wins where two members offer the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Put before the names of the member's tools and prompts, as in `github__list_repos`; the server's name when absent, nothing when empty.
+    /// Put before the names of the member's tools and prompts, as in `github__list_repos`; the server's name when
+    /// absent, nothing when empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub prefix: Option<String>,
@@ -112,7 +130,12 @@ impl LabelSelector {
 
 /// Who may connect to a federation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("has(self.anonymous)").message("set anonymous: {} to let everyone in who reaches the gateway").reason(Reason::FieldValueRequired).field_path(".anonymous"))]
+#[x_kube(
+    validation = Rule::new("has(self.anonymous)")
+        .message("set anonymous: {} to let everyone in who reaches the gateway")
+        .reason(Reason::FieldValueRequired)
+        .field_path(".anonymous")
+)]
 pub struct Access {
     /// Everyone who reaches the gateway may connect, without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]

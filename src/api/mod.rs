@@ -10,6 +10,8 @@ pub mod federation;
 pub mod server;
 pub mod source;
 
+use kube::core::{Message, Rule};
+
 pub use condition::Condition;
 pub use definition::definitions;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
@@ -25,12 +27,12 @@ pub const NAME_LENGTH_MAX: usize = 52;
 pub const STATUS_LIST_MAX: usize = 100;
 
 /// Narrower than Kubernetes' own rule for names: dots and long names pass there, and fail as names of Services.
-fn name_rule() -> kube::core::Rule {
-    kube::core::Rule::new(format!(
+fn name_rule() -> Rule {
+    Rule::new(format!(
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= {NAME_LENGTH_MAX}"
     ))
-    .message(format!(
+    .message(Message::Message(format!(
         "metadata.name must be at most {NAME_LENGTH_MAX} characters of a-z, 0-9 and '-', start with a letter and end \
          with a letter or digit; choose another name"
-    ).as_str())
+    )))
 }

@@ -37,7 +37,12 @@ use super::source::{ContainerSource, PackageSource, RemoteSource};
     printcolumn(name = "URL", type_ = "string", json_path = ".status.address.url", priority = 1),
     validation = super::name_rule()
 )]
-#[x_kube(validation = Rule::new("[has(self.container), has(self.__package__), has(self.remote)].filter(set, set).size() == 1").message("set exactly one of container, package and remote"))]
+#[x_kube(
+    // `package` is a word of CEL itself, and so written with underscores.
+    validation = Rule::new("[has(self.container), has(self.__package__), has(self.remote)].filter(set, set).size() \
+                            == 1")
+        .message("set exactly one of container, package and remote")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct MCPServerSpec {
     /// Which install owns this object: the one started with the same --class.
@@ -106,7 +111,11 @@ pub struct FederationPolicy {
 /// The namespaces whose federations may use a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(self.from == 'Selector') == has(self.selector)").message("selector goes with from: Selector, and only with it").field_path(".selector"))]
+#[x_kube(
+    validation = Rule::new("(self.from == 'Selector') == has(self.selector)")
+        .message("selector goes with from: Selector, and only with it")
+        .field_path(".selector")
+)]
 pub struct AllowedNamespaces {
     /// Same: only the server's own namespace. Selector: those that `selector` matches, and its own. All: every one.
     #[serde(default)]

@@ -16,7 +16,10 @@ use super::environment::{EnvFrom, EnvVar, ValueSource};
 pub struct ContainerSource {
     /// The image, with tag or digest.
     #[schemars(length(min = 1, max = 1024))]
-    #[x_kube(validation = Rule::new("self.matches('^[^ \\t\\r\\n]+$')").message("image must be a reference without spaces, for example ghcr.io/acme/tools:1.2"))]
+    #[x_kube(
+        validation = Rule::new("self.matches('^[^ \\t\\r\\n]+$')")
+            .message("image must be a reference without spaces, for example ghcr.io/acme/tools:1.2")
+    )]
     pub image: String,
     /// Replaces the image's entrypoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,16 +89,25 @@ pub struct PackageSource {
     pub runner: PackageRunner,
     /// Name of the package.
     #[schemars(length(min = 1, max = 214))]
-    #[x_kube(validation = Rule::new("!self.startsWith('-') && self.matches('^[@A-Za-z0-9._/-]+$')").message("name must be a plain package name; the version goes to package.version"))]
+    #[x_kube(
+        validation = Rule::new("!self.startsWith('-') && self.matches('^[@A-Za-z0-9._/-]+$')")
+            .message("name must be a plain package name; the version goes to package.version")
+    )]
     pub name: String,
     /// The exact version.
     #[schemars(length(min = 1, max = 64))]
-    #[x_kube(validation = Rule::new("self.matches('^[0-9][A-Za-z0-9.+_!-]*$')").message("version must be exact, for example 1.2.3; ranges and tags are not taken"))]
+    #[x_kube(
+        validation = Rule::new("self.matches('^[0-9][A-Za-z0-9.+_!-]*$')")
+            .message("version must be exact, for example 1.2.3; ranges and tags are not taken")
+    )]
     pub version: String,
     /// The executable in the package, where it differs from the package's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 214))]
-    #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9._][A-Za-z0-9._-]*$')").message("bin must be the plain name of an executable"))]
+    #[x_kube(
+        validation = Rule::new("self.matches('^[A-Za-z0-9._][A-Za-z0-9._-]*$')")
+            .message("bin must be the plain name of an executable")
+    )]
     pub bin: Option<String>,
     /// Arguments to the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -142,8 +154,12 @@ pub struct RemoteSource {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.value) != has(self.valueFrom)").message("set exactly one of value and valueFrom"),
-    validation = Rule::new("!has(self.value) || self.value.matches('^[\\t -~]*$')").message("a header's value must be printable ASCII on one line; remove line breaks").field_path(".value"),
-    validation = Rule::new("self.name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\")").message("must be a header name, for example Authorization").field_path(".name"),
+    validation = Rule::new("!has(self.value) || self.value.matches('^[\\t -~]*$')")
+        .message("a header's value must be printable ASCII on one line; remove line breaks")
+        .field_path(".value"),
+    validation = Rule::new("self.name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\")")
+        .message("must be a header name, for example Authorization")
+        .field_path(".name"),
     validation = reserved_header()
 )]
 pub struct Header {

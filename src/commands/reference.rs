@@ -10,8 +10,8 @@ use crate::api;
 
 const HEADER: &str = "# Custom resources
 
-Every field of `MCPServer` and `MCPFederation`: its type and bounds, its default, and the rules that it obeys. A field in
-bold is required. `kubectl explain mcpserver.spec` and `kubectl explain mcpfederation.spec` show the same.
+Every field of `MCPServer` and `MCPFederation`: its type and bounds, its default, and the rules that it obeys. A field
+in bold is required. `kubectl explain mcpserver.spec` and `kubectl explain mcpfederation.spec` show the same.
 
 This page is generated from the definitions in `crds/`; do not edit it.
 ";

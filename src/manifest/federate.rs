@@ -35,7 +35,8 @@ pub(super) fn form_default(collection: &mut Collection, options: &Options) {
             .unwrap_or_default();
         let problem = Problem::of_file(
             file,
-            "there is no MCPFederation, and one is only formed where none but this machine can reach it; write one that says in spec.access who may connect",
+            "there is no MCPFederation, and one is only formed where none but this machine can reach it; \
+             write one that says in spec.access who may connect",
         );
         collection.problems.push(problem);
         return;

@@ -158,6 +158,15 @@ fn values(schema: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
 fn with_metadata(mut schema: JSONSchemaProps) -> JSONSchemaProps {
     let mut metadata = schema_of::<ObjectMeta>();
     metadata.required = Some(vec!["name".into()]);
+    let free = JSONSchemaProps {
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..JSONSchemaProps::default()
+    };
+    // Exported objects have it, its shape is the API server's own matter.
+    metadata
+        .properties
+        .get_or_insert_default()
+        .insert("managedFields".into(), free);
     let text = JSONSchemaProps {
         type_: Some("string".into()),
         ..JSONSchemaProps::default()

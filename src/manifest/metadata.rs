@@ -28,7 +28,8 @@ pub(super) fn check(object: &Value, own_kind: bool) -> Vec<Finding> {
     if !own_kind && name.is_some_and(|name| !is_subdomain(name)) {
         refuse(
             path.field("name"),
-            "must be at most 253 characters of a-z, 0-9, '-' and '.', in parts that start and end with a letter or digit",
+            "must be at most 253 characters of a-z, 0-9, '-' and '.', in parts that start and end with a letter or \
+             digit",
         );
     }
     let namespace = metadata.get("namespace").and_then(Value::as_str);
@@ -44,7 +45,8 @@ pub(super) fn check(object: &Value, own_kind: bool) -> Vec<Finding> {
                 refuse(
                     path.field(map),
                     &format!(
-                        "the key `{key}` must be at most 63 letters, digits, '-', '_' or '.', after a prefix such as example.com/ if any"
+                        "the key `{key}` must be at most 63 letters, digits, '-', '_' or '.', after a prefix such as \
+                         example.com/ if any"
                     ),
                 );
             }
@@ -52,7 +54,8 @@ pub(super) fn check(object: &Value, own_kind: bool) -> Vec<Finding> {
                 refuse(
                     path.field(map),
                     &format!(
-                        "a label's value must be at most 63 letters, digits, '-', '_' or '.', and start and end with a letter or digit; change that of `{key}`"
+                        "a label's value must be at most 63 letters, digits, '-', '_' or '.', and start and end with a \
+                         letter or digit; change that of `{key}`"
                     ),
                 );
             }

@@ -48,6 +48,9 @@ pub fn read(files: &[File], options: &Options) -> Reading {
     }
     federate::form_default(&mut collection, options);
     references::check(&mut collection);
+    let place = |problem: &Problem| (files.iter().position(|file| file.name == problem.file), problem.line);
+    collection.problems.sort_by_key(place);
+    collection.warnings.sort_by_key(place);
     collection.finish()
 }
 

@@ -58,7 +58,8 @@ fn check_member(
             told.problems.push(federation.source.problem(&path, message));
         } else if namespace != home && keeps_to_itself(collection, namespace, &reference.name) {
             let message = format!(
-                "{namespace}/{} allows its own namespace only and will not be in this federation; set spec.federation.allowedNamespaces there",
+                "{namespace}/{} allows its own namespace only and will not be in this federation; \
+                 set spec.federation.allowedNamespaces there",
                 reference.name
             );
             told.warnings.push(federation.source.problem(&path, message));

@@ -1,1 +1,152 @@
+use std::os::unix::fs::symlink;
 
+use super::*;
+
+const SERVER: &str =
+    "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPServer\nmetadata: {name: NAME}\nspec: {remote: {url: \"http://x\"}}\n";
+
+fn loaded(paths: &[&Path]) -> Loaded {
+    let options = Options {
+        loopback: true,
+        ..Options::default()
+    };
+    load(&mut Sources::new(paths.iter().map(|path| path.to_path_buf())), &options)
+}
+
+fn names(loaded: &Loaded) -> Vec<String> {
+    let servers = &loaded.reading.manifests.as_ref().unwrap().servers;
+    servers
+        .iter()
+        .map(|server| server.metadata.name.clone().unwrap())
+        .collect()
+}
+
+fn told(loaded: &Loaded) -> String {
+    loaded.reading.manifests.as_ref().unwrap_err().to_string()
+}
+
+fn write(directory: &Path, name: &str) -> PathBuf {
+    let path = directory.join(name);
+    let stem = path.file_stem().unwrap().to_str().unwrap();
+    fs::write(&path, SERVER.replace("NAME", stem)).unwrap();
+    path
+}
+
+#[test]
+fn a_directory_stands_for_the_manifests_directly_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["b.yml", "a.yaml", "notes.txt", ".hidden.yaml"] {
+        write(directory.path(), name);
+    }
+    fs::create_dir(directory.path().join("deeper")).unwrap();
+    write(&directory.path().join("deeper"), "d.yaml");
+    fs::write(
+        directory.path().join("c.json"),
+        r#"{"mcpServers": {"c": {"command": "x"}}}"#,
+    )
+    .unwrap();
+    let loaded = loaded(&[directory.path()]);
+    assert_eq!(names(&loaded), ["a", "b"]);
+    assert_eq!(loaded.reading.manifests.unwrap().commands.len(), 1);
+    assert_eq!(loaded.watch, [directory.path()]);
+}
+
+#[test]
+fn a_file_named_twice_is_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "a.yaml");
+    let link = directory.path().join("link.yaml");
+    symlink(&file, &link).unwrap();
+    let loaded = loaded(&[directory.path(), &file, &link]);
+    assert_eq!(names(&loaded), ["a"]);
+    assert_eq!(
+        loaded.watch,
+        [directory.path()],
+        "the directory of a file, since editors replace files"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_else_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("latin1.yaml"), b"a: \xe9\n").unwrap();
+    fs::write(path("bad.yaml"), "kind: Pod\n").unwrap();
+    fs::write(path("large.yaml"), vec![b'#'; MANIFEST_BYTES_MAX + 1]).unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    fs::create_dir_all(path("deep/er")).unwrap();
+    let loaded = loaded(&[
+        &path("missing.yaml"),
+        &path("latin1.yaml"),
+        &path("large.yaml"),
+        &path("empty"),
+        &path("deep"),
+        &path("bad.yaml"),
+    ]);
+    let told = told(&loaded);
+    let told: Vec<_> = told
+        .lines()
+        .map(|line| line.replace(&format!("{}/", directory.path().display()), ""))
+        .collect();
+    assert_eq!(
+        told[0],
+        "missing.yaml: cannot be read: No such file or directory (os error 2); check the path"
+    );
+    assert_eq!(told[1], "latin1.yaml: is not UTF-8 text; save it as UTF-8");
+    assert_eq!(told[2], "large.yaml: is larger than 4 MiB; split it");
+    assert_eq!(told[3], "empty: has no *.yaml, *.yml or *.json in it; check the path");
+    assert_eq!(
+        told[4],
+        "deep: has no *.yaml, *.yml or *.json in it; directories in it are not searched: name them"
+    );
+    assert!(told[5].starts_with("bad.yaml:1: kind:"), "{told:?}");
+    assert_eq!(told.len(), 6);
+}
+
+#[test]
+fn the_largest_file_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), "a.yaml");
+    let padding = MANIFEST_BYTES_MAX - usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
+    let text = fs::read_to_string(&path).unwrap() + &"#".repeat(padding);
+    fs::write(&path, text).unwrap();
+    assert_eq!(names(&loaded(&[&path])), ["a"]);
+}
+
+#[test]
+fn files_are_read_anew_each_time_and_pipes_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "a.yaml");
+    let options = Options {
+        loopback: true,
+        ..Options::default()
+    };
+    let mut sources = Sources::new([file.clone()]);
+    assert_eq!(names(&load(&mut sources, &options)), ["a"]);
+    fs::write(&file, SERVER.replace("NAME", "other")).unwrap();
+    assert_eq!(names(&load(&mut sources, &options)), ["other"]);
+    fs::write(&file, "").unwrap();
+    assert!(
+        told(&load(&mut sources, &options)).contains("hold no MCPServer"),
+        "a file caught empty is no empty fleet"
+    );
+
+    let pipe = directory.path().join("pipe.yaml");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, SERVER.replace("NAME", "piped")).unwrap()
+    });
+    let mut sources = Sources::new([pipe]);
+    assert_eq!(names(&load(&mut sources, &options)), ["piped"]);
+    writer.join().unwrap();
+    let again = load(&mut sources, &options);
+    assert_eq!(names(&again), ["piped"]);
+    assert_eq!(again.watch, Vec::<PathBuf>::new());
+}

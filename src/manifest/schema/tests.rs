@@ -2,10 +2,10 @@ use serde_json::json;
 
 use super::*;
 
-fn found(schema: Value, value: Value) -> Vec<String> {
+fn found(schema: Value, value: impl Into<Value>) -> Vec<String> {
     let schema = serde_json::from_value(schema).unwrap();
     let mut findings = Vec::new();
-    check(&schema, &value, &Path::default().field("x"), &mut findings);
+    check(&schema, &value.into(), &Path::default().field("x"), &mut findings);
     findings
         .into_iter()
         .map(|finding| format!("{}: {}", finding.path, finding.message))

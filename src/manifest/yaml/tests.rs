@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::defaults::JSON_DEPTH_MAX;
 
 fn one(text: &str) -> Node {
     let (mut documents, faults) = documents(text);
