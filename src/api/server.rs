@@ -215,6 +215,6 @@ fn default_replicas() -> i32 {
 
 /// A duration as Go writes it. The digits are bounded so that no sum overflows.
 fn duration() -> Rule {
-    Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h))+$') && self.matches('[1-9]')")
+    Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$') && self.matches('[1-9]')")
         .message("must be a duration above zero, such as 500ms, 10s or 1h30m")
 }

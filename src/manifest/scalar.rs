@@ -54,7 +54,10 @@ fn float(text: &str) -> Option<Number> {
     if !text.chars().all(written) {
         return None; // `inf` and `nan` have no place in JSON
     }
-    Number::from_f64(text.parse().ok()?)
+    let float: f64 = text.parse().ok()?;
+    // A whole number is written without its point in JSON, and then is one: `1e3` is 1000.
+    let whole = (float.fract() == 0.0 && float.abs() < 1e15).then(|| format!("{float:.0}").parse::<i64>().ok());
+    whole.flatten().map(Number::from).or_else(|| Number::from_f64(float))
 }
 
 #[cfg(test)]
@@ -63,6 +66,7 @@ mod tests {
 
     use super::*;
 
+    // Both lists were held against kubectl 1.36.
     #[test]
     fn words_mean_what_they_mean_to_kubectl() {
         for (text, value) in [
@@ -82,7 +86,13 @@ mod tests {
             ("0", json!(0)),
             ("1.5", json!(1.5)),
             (".5", json!(0.5)),
-            ("1e3", json!(1000.0)),
+            ("1e3", json!(1000)),
+            ("0999", json!(999)),
+            ("08.5", json!(8.5)),
+            ("1.", json!(1)),
+            ("0_1", json!(1)),
+            ("+0X1f", json!(31)),
+            ("18446744073709551616", json!(18_446_744_073_709_551_616.0)),
             ("18446744073709551615", json!(u64::MAX)),
             ("-9223372036854775808", json!(i64::MIN)),
         ] {
@@ -101,6 +111,7 @@ mod tests {
             "+-1",
             "--1",
             "0x",
+            "0o9",
             "12:30",
             ".",
             "-",
@@ -109,6 +120,11 @@ mod tests {
             ".nan",
             "infinity",
             "500m",
+            "1e400",
+            "1e",
+            "e1",
+            "_1",
+            "=",
         ] {
             assert_eq!(resolve(text), None, "{text}");
         }

@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use kube::core::Duration;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -94,4 +96,55 @@ fn a_key_with_dots_is_one_step_of_a_path() {
     let findings = kinds.check(kind, &mut object);
     let paths: Vec<_> = findings.iter().map(|finding| finding.path.to_string()).collect();
     assert_eq!(paths, ["spec.container.resources.limits[nvidia.com/gpu]"]);
+}
+
+/// Whether an MCPServer with this `spec` is taken.
+fn is_taken(spec: Value) -> bool {
+    thread_local! {
+        static KINDS: Kinds = Kinds::new();
+    }
+    let mut object = json!({"metadata": {"name": "a"}, "spec": spec});
+    KINDS.with(|kinds| kinds.check(kinds.find("MCPServer").unwrap(), &mut object).is_empty())
+}
+
+proptest! {
+    #[test]
+    fn an_address_that_is_taken_can_be_called(rest in "(//)?([a-z0-9._-]{1,8}|[ -~é]{1,12})(:[0-9]{0,6})?([/?][ -~]{0,8})?") {
+        let url = format!("https:{rest}");
+        if is_taken(json!({"remote": {"url": url}})) {
+            let uri: http::Uri = url.parse().unwrap();
+            prop_assert!(uri.host().is_some_and(|host| !host.is_empty()));
+            prop_assert!(!uri.authority().unwrap().as_str().contains('@'));
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_taken_can_be_sent(name in "[ -~]{1,4}", value in "[\\t\\n -~é]{0,6}") {
+        if is_taken(json!({"remote": {"url": "https://a", "headers": [{"name": name, "value": value}]}})) {
+            prop_assert!(http::HeaderName::from_bytes(name.as_bytes()).is_ok());
+            prop_assert!(http::HeaderValue::from_str(&value).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_duration_that_is_taken_is_one(text in "([0-9]{1,12}[.]?[0-9]{0,10}(ns|ms|s|m|h|d)?){1,4}") {
+        if is_taken(json!({"remote": {"url": "https://a"}, "timeouts": {"call": text}})) {
+            let duration: Duration = text.parse().unwrap();
+            prop_assert!(std::time::Duration::from(duration) > std::time::Duration::ZERO);
+        }
+    }
+}
+
+#[test]
+fn addresses_as_people_write_them_are_taken() {
+    for url in [
+        "https://mcp.example.com/mcp",
+        "http://localhost:8080",
+        "http://127.0.0.1:65535/a/b?x=1&y=%20",
+        "http://[::1]:9/mcp",
+        "https://my_host-1.internal/~user/mcp;v=1",
+        "https://example.com?key=a@b",
+    ] {
+        assert!(is_taken(json!({"remote": {"url": url}})), "{url}");
+    }
 }
