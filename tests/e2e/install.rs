@@ -19,14 +19,10 @@ pub(crate) fn operator() {
 
 pub(crate) fn the_chart_installs_and_the_operator_is_ready() {
     operator();
-    let admin = kubectl(&format!(
-        "--namespace={SYSTEM} get endpointslices --selector=kubernetes.io/service-name=mcpfleet-admin --output=jsonpath={{.items[0].endpoints[0].addresses[0]}}"
-    ));
     for page in ["livez", "readyz"] {
-        fetch(&format!("http://{admin}:9090/{page}")).unwrap();
+        admin_page(page);
     }
-    let metrics = fetch(&format!("http://{admin}:9090/metrics")).unwrap();
-    assert!(metrics.contains("# TYPE mcpfleet_"), "{metrics}");
+    assert!(metrics().contains("# TYPE mcpfleet_"), "{}", metrics());
     let lease = object(SYSTEM, "lease/mcpfleet");
     let holder = lease["spec"]["holderIdentity"].as_str().unwrap();
     assert!(holder.starts_with("mcpfleet-"), "held by {holder}");
@@ -46,7 +42,7 @@ pub(crate) fn two_installs_share_a_cluster_by_class() {
         ],
     );
     apply("team-blue", &servers::everything("own", "blue"));
-    apply("team-blue", &servers::federation("tools", "own", "blue"));
+    apply("team-blue", &servers::federation("tools", &["own"], "blue"));
     wait_for("team-blue", "--for=condition=Ready mcpserver/own mcpfederation/tools");
 
     let here = gateway("blue-system", "blue-mcpfleet", "team-blue", "tools");
@@ -98,6 +94,17 @@ pub(crate) fn uninstalling_leaves_what_was_to_be_kept() {
     until("the workload is gone", || {
         try_kubectl("--namespace=kept get deployment/hello").is_err()
     });
+}
+
+/// What the first install's metrics page says.
+pub(crate) fn metrics() -> String {
+    admin_page("metrics")
+}
+
+fn admin_page(page: &str) -> String {
+    let pods = object(SYSTEM, "endpoints/mcpfleet-admin");
+    let address = pods["subsets"][0]["addresses"][0]["ip"].as_str().unwrap();
+    fetch(&format!("http://{address}:9090/{page}")).unwrap()
 }
 
 /// The address of a federation's endpoint at the gateway's Service.

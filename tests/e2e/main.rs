@@ -42,8 +42,8 @@ const TESTS: &[(&str, fn())] = &[
         servers::a_container_server_is_served_to_real_clients,
     ),
     (
-        "servers::a_broken_image_is_named_and_harms_nobody",
-        servers::a_broken_image_is_named_and_harms_nobody,
+        "servers::sick_members_delay_nobody_and_are_named",
+        servers::sick_members_delay_nobody_and_are_named,
     ),
     (
         "servers::a_deleted_server_takes_its_workload_along",

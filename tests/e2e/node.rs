@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// How long anything may take to come about in a node on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The node's own address, as its pods reach it.
+pub(crate) const ADDRESS: &str = "10.244.255.1";
+
 /// Runs kubectl; its arguments are separated by blanks. Panics with what it says, if it fails.
 pub(crate) fn kubectl(arguments: &str) -> String {
     try_kubectl(arguments).unwrap_or_else(|error| panic!("kubectl {arguments}: {error}"))
@@ -25,6 +28,19 @@ pub(crate) fn try_kubectl(arguments: &str) -> Result<String, String> {
 /// An object as JSON.
 pub(crate) fn object(namespace: &str, name: &str) -> Value {
     serde_json::from_str(&kubectl(&format!("--namespace={namespace} get {name} --output=json"))).unwrap()
+}
+
+/// Status and reason of a condition; empty where it was never told.
+pub(crate) fn condition(namespace: &str, name: &str, type_: &str) -> (String, String) {
+    let object = object(namespace, name);
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let told = conditions.iter().find(|condition| condition["type"] == type_);
+    let text = |field: &str| {
+        told.and_then(|told| told[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    (text("status"), text("reason"))
 }
 
 /// Creates a namespace.
@@ -83,12 +99,19 @@ pub(crate) fn fetch(url: &str) -> Result<String, String> {
 /// Runs a test; where it fails, what the cluster knows goes to standard error.
 pub(crate) fn with_diagnosis(test: &fn()) {
     if let Err(failure) = catch_unwind(AssertUnwindSafe(test)) {
-        for question in [
-            "get mcps,mcpfed,deployments,pods --all-namespaces --output=wide",
-            "get events --all-namespaces --sort-by=.lastTimestamp",
-            "logs --all-namespaces --selector=app.kubernetes.io/name=mcpfleet --tail=50 --prefix",
-        ] {
-            let answer = try_kubectl(question).unwrap_or_else(|error| error);
+        let pods = "get pods --all-namespaces --selector=app.kubernetes.io/name=mcpfleet --no-headers \
+                    --output=custom-columns=:.metadata.namespace,:.metadata.name";
+        let pods = try_kubectl(pods).unwrap_or_default();
+        let logs = pods.lines().filter_map(|line| {
+            let (namespace, name) = line.trim().split_once(char::is_whitespace)?;
+            Some(format!("--namespace={namespace} logs {name} --tail=50"))
+        });
+        let state = [
+            "get mcps,mcpfed,deployments,pods --all-namespaces --output=wide".to_owned(),
+            "get events --all-namespaces --sort-by=.lastTimestamp".to_owned(),
+        ];
+        for question in state.into_iter().chain(logs) {
+            let answer = try_kubectl(&question).unwrap_or_else(|error| error);
             eprintln!("--- kubectl {question}\n{answer}");
         }
         resume_unwind(failure);

@@ -1,10 +1,16 @@
 //! From a manifest to an answered call, and back.
 
+use std::net::TcpListener;
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::client::{self, Era};
-use crate::install::{SYSTEM, gateway, operator};
-use crate::node::{apply, kubectl, namespace, object, try_apply, try_kubectl, until, wait_for};
+use crate::install::{SYSTEM, gateway, metrics, operator};
+use crate::node::{
+    ADDRESS as NODE, apply, condition, kubectl, namespace, object, try_apply, try_kubectl, until, wait_for,
+};
 
 /// The everything server of the official Go SDK, which serves MCP at any path.
 pub(crate) fn everything(name: &str, class: &str) -> String {
@@ -22,17 +28,31 @@ spec:
     )
 }
 
-/// A federation with one member, open to everyone.
-pub(crate) fn federation(name: &str, server: &str, class: &str) -> String {
+/// A server that runs elsewhere.
+pub(crate) fn remote(name: &str, url: &str) -> String {
+    format!(
+        "apiVersion: mcpfleet.dev/v1alpha1
+kind: MCPServer
+metadata: {{name: {name}}}
+spec: {{remote: {{url: '{url}'}}}}
+"
+    )
+}
+
+/// A federation of these servers, open to everyone.
+pub(crate) fn federation(name: &str, servers: &[&str], class: &str) -> String {
+    let member = |server: &&str| format!("{{name: {server}, server: {{name: {server}}}}}");
+    let members: Vec<_> = servers.iter().map(member).collect();
     format!(
         "apiVersion: mcpfleet.dev/v1alpha1
 kind: MCPFederation
 metadata: {{name: {name}}}
 spec:
   class: '{class}'
-  members: [{{name: {server}, server: {{name: {server}}}}}]
+  members: [{}]
   access: {{anonymous: {{}}}}
-"
+",
+        members.join(", ")
     )
 }
 
@@ -71,7 +91,7 @@ pub(crate) fn a_container_server_is_served_to_real_clients() {
     operator();
     namespace("served");
     apply("served", &everything("hello", ""));
-    apply("served", &federation("tools", "hello", ""));
+    apply("served", &federation("tools", &["hello"], ""));
     wait_for("served", "--for=condition=Ready mcpserver/hello mcpfederation/tools");
 
     let rows = kubectl("--namespace=served get mcps");
@@ -118,33 +138,60 @@ pub(crate) fn a_container_server_is_served_to_real_clients() {
     assert!(listed.lines().any(|line| line.trim() == "hello__greet"), "{listed}");
 }
 
-pub(crate) fn a_broken_image_is_named_and_harms_nobody() {
+/// One member is well, one has an image that is not there, one refuses connections, and one takes them and is silent.
+/// A gateway that meets all four as it starts answers at once with what there is, and says who is sick.
+pub(crate) fn sick_members_delay_nobody_and_are_named() {
     operator();
-    namespace("broken");
-    apply("broken", &everything("well", ""));
+    namespace("sick");
+    let silent = TcpListener::bind((NODE, 0)).unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    apply("sick", &everything("well", ""));
     apply(
-        "broken",
-        &everything("sick", "").replace("local/mcp-everything:1", "local/missing:1"),
+        "sick",
+        &everything("absent", "").replace("local/mcp-everything:1", "local/missing:1"),
     );
-    let both = federation("tools", "well", "").replace("}}]", "}}, {name: sick, server: {name: sick}}]");
-    apply("broken", &both);
-    wait_for("broken", "--for=condition=Ready mcpserver/well mcpfederation/tools");
-    wait_for("broken", "--for=condition=Degraded mcpfederation/tools");
-    until("the cause is in the status", || {
-        let conditions = object("broken", "mcpserver/sick")["status"]["conditions"].to_string();
-        conditions.contains("ImagePullBackOff")
-            || conditions.contains("ErrImagePull")
-            || conditions.contains("ErrImageNeverPull")
-    });
-    let tools = client::tools(&gateway(SYSTEM, "mcpfleet", "broken", "tools"), Era::Legacy);
-    assert_eq!(tools.len(), 10, "{tools:?}");
+    apply("sick", &remote("down", &format!("http://{NODE}:1/mcp")));
+    apply("sick", &remote("silent", &format!("http://{NODE}:{silent_port}/mcp")));
+    apply("sick", &federation("tools", &["well", "absent", "down", "silent"], ""));
+    wait_for("sick", "--for=condition=Ready mcpserver/well mcpfederation/tools");
+
+    kubectl(&format!("--namespace={SYSTEM} rollout restart deployment/mcpfleet"));
+    kubectl(&format!(
+        "--namespace={SYSTEM} rollout status deployment/mcpfleet --timeout=2m"
+    ));
+    let url = gateway(SYSTEM, "mcpfleet", "sick", "tools");
+    for era in [Era::Legacy, Era::Modern] {
+        let asked = Instant::now();
+        assert_eq!(client::tools(&url, era).len(), 10, "{era:?}");
+        assert!(
+            asked.elapsed() < Duration::from_secs(2),
+            "{era:?}: {:?}",
+            asked.elapsed()
+        );
+    }
+
+    wait_for("sick", "--for=condition=Degraded mcpfederation/tools");
+    for (server, reason) in [
+        ("absent", "ImagePullBackOff"),
+        ("down", "ConnectFailed"),
+        ("silent", "Timeout"),
+    ] {
+        until(&format!("{server} is not ready: {reason}"), || {
+            condition("sick", &format!("mcpserver/{server}"), "Ready") == ("False".to_owned(), reason.to_owned())
+        });
+    }
+    let metrics = metrics();
+    for (server, up) in [("well", 1), ("absent", 0), ("down", 0), ("silent", 0)] {
+        let line = format!("mcpfleet_upstream_up{{server=\"sick/{server}\"}} {up}");
+        assert!(metrics.lines().any(|told| told == line), "{line} is not in {metrics}");
+    }
 }
 
 pub(crate) fn a_deleted_server_takes_its_workload_along() {
     operator();
     namespace("deleted");
     apply("deleted", &everything("hello", ""));
-    apply("deleted", &federation("tools", "hello", ""));
+    apply("deleted", &federation("tools", &["hello"], ""));
     wait_for("deleted", "--for=condition=Ready mcpserver/hello mcpfederation/tools");
     let url = gateway(SYSTEM, "mcpfleet", "deleted", "tools");
     assert_eq!(client::tools(&url, Era::Legacy).len(), 10);
