@@ -49,6 +49,13 @@ pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Most request headers.
 pub const HEADER_COUNT_MAX: usize = 100;
 
+/// An answer that takes longer than this becomes an event stream, if the client takes one.
+pub const STREAM_DELAY: Duration = Duration::from_secs(2);
+/// A stream on which nothing happens says so after this long, so that nobody on the way closes it.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Notifications of one request that may wait for its client to read; further ones are dropped.
+pub const INTERMEDIATE_MAX: usize = 64;
+
 /// Changes of the fleet within this window become one rebuild.
 pub const COALESCE: Duration = Duration::from_millis(100);
 /// A child process that was asked to stop is killed after this long.

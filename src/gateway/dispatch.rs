@@ -1,6 +1,12 @@
 //! What each method does; the same for both eras, which differ only in the shape of the answer.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::relay::Relay;
 
 use crate::fleet::Federation;
 use crate::index::{List, Target};
@@ -23,6 +29,8 @@ pub struct Request<'a> {
     pub meta: Option<&'a Members<'a>>,
     /// The era of the client.
     pub era: Era,
+    /// Where goes what is said before the answer, if the client can hear it.
+    pub intermediate: Option<&'a mpsc::Sender<Bytes>>,
 }
 
 /// The answer to a request.
@@ -157,6 +165,10 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target,
         target: &target.original,
         params,
         meta: request.meta,
+        sink: request
+            .intermediate
+            .and_then(|out| Relay::wanted(request.meta, out.clone()))
+            .map(|relay| Arc::new(relay) as _),
     };
     let reply = match upstream.call(call).await {
         Ok(reply) => reply,

@@ -1,6 +1,7 @@
 //! One HTTP request, one answer: the way from a path to a federation, the limits, the choice of era, and the one
 //! place where errors become statuses.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -9,11 +10,13 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method as HttpMethod, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 use super::dispatch::{self, dispatch};
 use super::modern::{Refusal, refusal};
 use super::origin::{self, Denied};
+use super::stream::{EventStream, Finished, ReplyBody, Work};
 use super::{legacy, modern};
 use crate::defaults;
 use crate::fleet::{Federation, Fleet};
@@ -29,7 +32,7 @@ pub struct Endpoint {
 }
 
 /// What is sent back.
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<ReplyBody>;
 
 impl Endpoint {
     /// An endpoint over `fleet`; `loopback` tells that it listens on a loopback address.
@@ -43,7 +46,7 @@ impl Endpoint {
         let origin = parts.headers.get(header::ORIGIN).cloned();
         let mut reply = match origin::check(&parts.headers, self.loopback) {
             Err(denied) => deny(denied),
-            Ok(()) => self.route(&parts, body).await,
+            Ok(()) => self.route(parts, body).await,
         };
         if let Some(origin) = origin.filter(|_| reply.status() != StatusCode::FORBIDDEN) {
             reply.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -54,7 +57,7 @@ impl Endpoint {
         reply
     }
 
-    async fn route(&self, parts: &http::request::Parts, body: Incoming) -> Reply {
+    async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
         let fleet = self.fleet.load_full();
         let Some(federation) = find(&fleet, parts.uri.path()) else {
             return plain(
@@ -63,7 +66,7 @@ impl Endpoint {
             );
         };
         match parts.method {
-            HttpMethod::POST => post(federation, &parts.headers, body).await,
+            HttpMethod::POST => post(Arc::clone(federation), parts.headers, body).await,
             HttpMethod::OPTIONS => preflight(&parts.headers),
             _ => {
                 let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is served here\n");
@@ -85,15 +88,15 @@ fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<&'f Arc<Federation>> {
     }
 }
 
-async fn post(federation: &Federation, headers: &HeaderMap, body: Incoming) -> Reply {
+async fn post(federation: Arc<Federation>, headers: HeaderMap, body: Incoming) -> Reply {
     let started = Instant::now();
-    if !is_json(headers) {
+    if !is_json(&headers) {
         return plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type must be application/json\n",
         );
     }
-    if !accepts_json(headers) {
+    if !accepts(&headers, &["application/json", "application/*", "*/*"]) {
         return plain(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must list application/json (and text/event-stream)\n",
@@ -103,14 +106,39 @@ async fn post(federation: &Federation, headers: &HeaderMap, body: Incoming) -> R
         Ok(body) => body,
         Err(refused) => {
             federation.metrics.request(None, Outcome::Refused, started.elapsed());
-            return refuse(headers, None, &refused);
+            return whole(refuse(&headers, None, &refused));
         }
     };
-    let (method, outcome, reply) = message(federation, headers, &body).await;
+    // Streams must be asked for by name; who takes just anything may not be able to read one.
+    if !headers.contains_key(header::ACCEPT) || !accepts(&headers, &["text/event-stream"]) {
+        return whole(work(federation, headers, body, None, started).await);
+    }
+    let (out, mut intermediate) = mpsc::channel(defaults::INTERMEDIATE_MAX);
+    let mut work: Work = Box::pin(work(federation, headers, body, Some(out), started));
+    tokio::select! {
+        biased;
+        finished = &mut work => match intermediate.try_recv() {
+            Ok(first) => events(EventStream::new(Box::pin(ready(finished)), intermediate, Some(first))),
+            Err(_) => whole(finished),
+        },
+        Some(first) = intermediate.recv() => events(EventStream::new(work, intermediate, Some(first))),
+        () = sleep(defaults::STREAM_DELAY) => events(EventStream::new(work, intermediate, None)),
+    }
+}
+
+/// Answers the message in `body`, and counts it if it is a request.
+async fn work(
+    federation: Arc<Federation>,
+    headers: HeaderMap,
+    body: Bytes,
+    intermediate: Option<mpsc::Sender<Bytes>>,
+    started: Instant,
+) -> Finished {
+    let (method, outcome, finished) = message(&federation, &headers, &body, intermediate.as_ref()).await;
     if let Some(outcome) = outcome {
         federation.metrics.request(method, outcome, started.elapsed());
     }
-    reply
+    finished
 }
 
 /// Answers the message in `body`; also tells how to count it, if it is a request.
@@ -118,7 +146,8 @@ async fn message(
     federation: &Federation,
     headers: &HeaderMap,
     body: &[u8],
-) -> (Option<Method>, Option<Outcome>, Reply) {
+    intermediate: Option<&mpsc::Sender<Bytes>>,
+) -> (Option<Method>, Option<Outcome>, Finished) {
     let refused = |id: Option<Id<'_>>, refused: &Refusal| (None, Some(Outcome::Refused), refuse(headers, id, refused));
     let envelope = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
         Ok(envelope) => envelope,
@@ -126,7 +155,16 @@ async fn message(
     };
     let (id, name) = match envelope.kind() {
         Ok(Kind::Request { id, method }) => (id, method),
-        Ok(Kind::Notification { .. } | Kind::Response { .. }) => return (None, None, accepted()),
+        Ok(Kind::Notification { .. } | Kind::Response { .. }) => {
+            return (
+                None,
+                None,
+                Finished {
+                    status: StatusCode::ACCEPTED,
+                    message: Vec::new(),
+                },
+            );
+        }
         Err(error) => {
             let id = envelope.id.and_then(Id::from_raw);
             return refused(id, &refusal(malformed_status(headers, &error), error.to_rpc_error()));
@@ -160,18 +198,23 @@ async fn message(
     match checked {
         Err(error) => refused(Some(id), &error),
         Ok(method) => {
-            let answer = dispatch(
-                federation,
-                dispatch::Request {
-                    id,
-                    method,
-                    params,
-                    meta,
-                    era,
+            let request = dispatch::Request {
+                id,
+                method,
+                params,
+                meta,
+                era,
+                intermediate,
+            };
+            let answer = dispatch(federation, request).await;
+            (
+                Some(method),
+                Some(answer.outcome),
+                Finished {
+                    status: StatusCode::OK,
+                    message: answer.body,
                 },
             )
-            .await;
-            (Some(method), Some(answer.outcome), json(StatusCode::OK, answer.body))
         }
     }
 }
@@ -263,8 +306,8 @@ fn is_json(headers: &HeaderMap) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
-/// Whether a JSON answer is acceptable: every answer here is one. Clients that name nothing take anything.
-fn accepts_json(headers: &HeaderMap) -> bool {
+/// Whether one of `wanted` is acceptable. Clients that name nothing take anything.
+fn accepts(headers: &HeaderMap, wanted: &[&str]) -> bool {
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
     if values.peek().is_none() {
         return true;
@@ -275,43 +318,59 @@ fn accepts_json(headers: &HeaderMap) -> bool {
         .any(|range| {
             let mut parts = range.split(';');
             let essence = parts.next().unwrap_or_default().trim();
-            let refused = parts.any(|p| p.trim().strip_prefix("q=").is_some_and(|q| q.parse::<f32>() == Ok(0.0)));
-            !refused
-                && ["application/json", "application/*", "*/*"]
-                    .iter()
-                    .any(|known| essence.eq_ignore_ascii_case(known))
+            let weight = parts
+                .find_map(|p| p.trim().strip_prefix("q="))
+                .map_or(Ok(1.0), str::parse::<f32>);
+            weight.is_ok_and(|q| q > 0.0) && wanted.iter().any(|known| essence.eq_ignore_ascii_case(known))
         })
 }
 
-fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Reply {
+fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
     let null = (!modern::claimed_by_headers(headers) && legacy::wants_null_id(headers)).then_some("null");
-    let body = message::error_response(id.map(Id::as_json).or(null), &refused.error.to_json());
-    json(refused.status, body)
+    let message = message::error_response(id.map(Id::as_json).or(null), &refused.error.to_json());
+    Finished {
+        status: refused.status,
+        message,
+    }
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json; charset=utf-8"),
-    );
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("no-cache, no-store, must-revalidate"),
-    );
+/// An answer that is known as a whole.
+fn whole(finished: Finished) -> Reply {
+    let is_empty = finished.message.is_empty();
+    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(finished.message))));
+    *reply.status_mut() = finished.status;
+    if !is_empty {
+        let headers = reply.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json; charset=utf-8"),
+        );
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-store, must-revalidate"),
+        );
+    }
     reply
 }
 
-fn accepted() -> Reply {
-    let mut reply = Response::new(Full::default());
-    *reply.status_mut() = StatusCode::ACCEPTED;
+/// An answer that comes in events.
+fn events(stream: EventStream) -> Reply {
+    let mut reply = Response::new(ReplyBody::Events(stream));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     reply
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from_static(text.as_bytes()))));
     *reply.status_mut() = status;
     reply.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -332,7 +391,7 @@ fn deny(denied: Denied) -> Reply {
 
 /// The answer to a browser that asks before it posts.
 fn preflight(headers: &HeaderMap) -> Reply {
-    let mut reply = Response::new(Full::default());
+    let mut reply = Response::new(ReplyBody::Whole(Full::default()));
     let map = reply.headers_mut();
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let known = HeaderValue::from_static(

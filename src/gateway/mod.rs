@@ -8,6 +8,8 @@ pub mod endpoint;
 pub mod legacy;
 pub mod modern;
 pub mod origin;
+mod relay;
 pub mod serve;
+mod stream;
 
 pub use serve::{Gateway, ServeError};

@@ -41,30 +41,40 @@ impl<'a> VersionClaim<'a> {
     }
 }
 
+/// What a request to an upstream says of our hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop<'a> {
+    /// The era of the upstream.
+    pub era: Era,
+    /// The capabilities that are declared to it, as JSON.
+    pub capabilities: &'a str,
+    /// The token by which it may tell progress.
+    pub progress_token: Option<u64>,
+}
+
 /// Writes the `_meta` member of a request to an upstream: the client's own keys as they are, none of the keys that
-/// speak of the client's hop, and for a Modern upstream those of our hop.
-pub fn write_for_upstream(
-    params: &mut ObjectWriter<'_>,
-    client: Option<&Members<'_>>,
-    upstream: Era,
-    capabilities: &str,
-) {
+/// speak of the client's hop, and those of our hop instead.
+pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members<'_>>, hop: Hop<'_>) {
+    let travels = |name: &str| !is_of_one_hop(name) || (name == LOG_LEVEL && hop.era == Era::Modern);
     let kept = || {
         client
             .into_iter()
             .flat_map(Members::iter)
-            .filter(|(name, _)| !is_of_one_hop(name))
+            .filter(|(name, _)| travels(name))
     };
-    if upstream == Era::Legacy && kept().next().is_none() {
+    if hop.era == Era::Legacy && hop.progress_token.is_none() && kept().next().is_none() {
         return;
     }
     let mut meta = ObjectWriter::open(params.name("_meta"));
     for (name, value) in kept() {
         meta.member(name, value.get());
     }
-    if upstream == Era::Modern {
+    if let Some(token) = hop.progress_token {
+        meta.member(PROGRESS_TOKEN, &token.to_string());
+    }
+    if hop.era == Era::Modern {
         meta.string(PROTOCOL_VERSION, Revision::LATEST.as_str());
-        meta.member(CLIENT_CAPABILITIES, capabilities);
+        meta.member(CLIENT_CAPABILITIES, hop.capabilities);
         meta.member(CLIENT_INFO, OWN_INFO);
     }
     meta.close();
@@ -95,7 +105,12 @@ mod tests {
         let members = client.map(|text| Members::parse(text).unwrap());
         let mut out = Vec::new();
         let mut params = ObjectWriter::open(&mut out);
-        write_for_upstream(&mut params, members.as_ref(), era, "{}");
+        let hop = Hop {
+            era,
+            capabilities: "{}",
+            progress_token: None,
+        };
+        write_for_upstream(&mut params, members.as_ref(), hop);
         params.close();
         String::from_utf8(out).unwrap()
     }

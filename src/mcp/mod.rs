@@ -6,6 +6,7 @@ pub mod headers;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod notice;
 pub mod object;
 pub mod rpc_error;
 pub mod shape;

@@ -116,6 +116,19 @@ impl Decoder {
     }
 }
 
+/// One event that carries `message`; line ends in it become lines of data.
+pub fn encode(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + 32);
+    out.extend_from_slice(b"event: message\n");
+    for line in message.split(|b| matches!(b, b'\n' | b'\r')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    out
+}
+
 impl Event {
     /// The JSON-RPC message it carries, if it carries one.
     pub fn message(&self) -> Option<&[u8]> {

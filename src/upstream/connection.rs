@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
-use super::http::{Answer, HttpPeer, routing_headers};
+use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::open;
-use super::request::Reply;
+use super::request::{self, Call, Reply};
+use super::sink::Sink;
 use super::state::Peer;
 use super::stdio::StdioConnection;
-use crate::mcp::{Era, Method, message};
+use crate::defaults;
+use crate::mcp::{Envelope, Era, Id, Method, message, notice};
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
@@ -23,6 +26,7 @@ pub(crate) struct Connection {
     peer: Arc<Peer>,
     link: Link,
     ids: AtomicU64,
+    changed: Notify,
 }
 
 /// What carries the messages.
@@ -59,21 +63,44 @@ impl Connection {
         &self.peer
     }
 
-    /// Asks for `method` and waits for the answer. Dropping the future cancels the request at the server.
-    pub(crate) async fn request(
+    /// Reads one page of a list.
+    pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
+        let params = request::list_params(self.peer.era(), cursor);
+        self.exchange(self.next_id(), method, None, &params, Some(limit), None)
+            .await
+    }
+
+    /// Carries a client's request. Dropping the future cancels the request at the server.
+    pub(crate) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
+        let id = self.next_id();
+        let params = call.params(self.peer.era(), id);
+        self.exchange(id, call.method, Some(call.target), &params, limit, call.sink.clone())
+            .await
+    }
+
+    async fn exchange(
         &self,
+        id: u64,
         method: Method,
         target: Option<&str>,
         params: &[u8],
         limit: Option<Duration>,
+        sink: Option<Arc<dyn Sink>>,
     ) -> Result<Reply, Error> {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let body = Bytes::from(message::request(id, method.as_str(), params));
         let era = self.peer.era();
         let answer = async {
             match &self.link {
-                Link::Http(link) => link.request(era, method, target, body, id).await,
-                Link::Stdio(child) => Ok(child.request(id, body).await?),
+                Link::Http(link) => {
+                    let question = Question {
+                        id,
+                        body,
+                        sink: sink.as_deref(),
+                        changed: &self.changed,
+                    };
+                    link.request(era, method, target, question).await
+                }
+                Link::Stdio(child) => Ok(child.request(id, body, sink).await?),
             }
         };
         let message = match limit {
@@ -86,6 +113,10 @@ impl Connection {
         Reply::read(message, id, era)
     }
 
+    fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Resolves when the connection can carry nothing more; one over HTTP never does.
     pub(crate) async fn closed(&self) -> Error {
         match &self.link {
@@ -94,10 +125,10 @@ impl Connection {
         }
     }
 
-    /// Resolves when the server says that one of its lists changed; over HTTP that is not listened for.
+    /// Resolves when the server says that one of its lists changed, on whatever stream it says so.
     pub(crate) async fn list_changed(&self) {
         match &self.link {
-            Link::Http(_) => std::future::pending().await,
+            Link::Http(_) => self.changed.notified().await,
             Link::Stdio(child) => loop {
                 let Some(notification) = child.notification().await else {
                     return std::future::pending().await;
@@ -127,6 +158,7 @@ impl Connection {
             peer: Arc::new(peer),
             link,
             ids: AtomicU64::new(FIRST_ID),
+            changed: Notify::new(),
         }
     }
 }
@@ -137,18 +169,20 @@ impl HttpLink {
         era: Era,
         method: Method,
         target: Option<&str>,
-        body: Bytes,
-        id: u64,
+        question: Question<'_>,
     ) -> Result<Bytes, Error> {
         let answer = match era {
             Era::Modern => {
                 let mut headers = self.headers.clone();
                 routing_headers(&mut headers, method.as_str(), target);
-                self.http.ask(&headers, body, id).await?
+                self.http.ask(&headers, question).await?
             }
             Era::Legacy => {
-                let guard = CancelOnDrop { link: Some(self), id };
-                let answer = self.http.ask(&self.headers, body, id).await;
+                let guard = CancelOnDrop {
+                    link: Some(self),
+                    id: question.id,
+                };
+                let answer = self.http.ask(&self.headers, question).await;
                 guard.disarm();
                 answer?
             }
@@ -171,16 +205,16 @@ pub(super) fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error
 
 /// Whether an error speaks of one request, rather than of the session as a whole.
 fn echoes_an_id(message: &[u8]) -> bool {
-    crate::mcp::Envelope::parse(message, crate::defaults::JSON_DEPTH_MAX)
-        .is_ok_and(|envelope| envelope.id.and_then(crate::mcp::Id::from_raw).is_some())
+    Envelope::parse(message, defaults::JSON_DEPTH_MAX)
+        .is_ok_and(|envelope| envelope.id.and_then(Id::from_raw).is_some())
 }
 
 fn is_list_changed(notification: &[u8]) -> bool {
-    let envelope = crate::mcp::Envelope::parse(notification, crate::defaults::JSON_DEPTH_MAX);
-    let method = envelope
-        .ok()
-        .and_then(|envelope| envelope.method.map(|method| method.as_str().to_owned()));
-    method.is_some_and(|method| method.ends_with("/list_changed") || method.ends_with("/listChanged"))
+    Envelope::parse(notification, defaults::JSON_DEPTH_MAX).is_ok_and(|envelope| {
+        envelope
+            .method
+            .is_some_and(|method| notice::is_list_changed(method.as_str()))
+    })
 }
 
 /// Tells a Legacy server that nobody waits any more: to it a closed connection means nothing (2025-03-26, transports).

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::error::Error;
 use super::state::Peer;
 use crate::defaults;
+use crate::mcp::meta::Hop;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Envelope, Era, Revision, RpcError, meta};
 
@@ -26,7 +27,12 @@ pub(crate) enum Verdict {
 pub(crate) fn discover_params() -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
-    meta::write_for_upstream(&mut params, None, Era::Modern, CAPABILITIES);
+    let hop = Hop {
+        era: Era::Modern,
+        capabilities: CAPABILITIES,
+        progress_token: None,
+    };
+    meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out
 }

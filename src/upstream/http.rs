@@ -12,17 +12,32 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Notify;
 
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
+use super::sink::Sink;
 use crate::defaults;
-use crate::mcp::{Envelope, Kind, headers, message, sse};
+use crate::mcp::{Envelope, Kind, headers, message, notice, sse};
 
 /// One server's endpoint with a connection pool of its own.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     endpoint: HttpEndpoint,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    /// Its id.
+    pub(crate) id: u64,
+    /// The whole message.
+    pub(crate) body: Bytes,
+    /// Who hears what the server says before its answer.
+    pub(crate) sink: Option<&'a dyn Sink>,
+    /// Is told when the server says that one of its lists changed.
+    pub(crate) changed: &'a Notify,
 }
 
 /// What came back for a POST.
@@ -69,15 +84,16 @@ impl HttpPeer {
         map
     }
 
-    /// Sends the request `body`, which has the id `id`, and waits for its answer. Dropping the future closes the
-    /// stream. The caller bounds the time.
-    pub(crate) async fn ask(&self, headers: &HeaderMap, body: Bytes, id: u64) -> Result<Answer, Error> {
-        let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
+    /// Sends a request and waits for its answer. Dropping the future closes the stream. The caller bounds the time.
+    pub(crate) async fn ask(&self, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
+        let response = self
+            .send(HttpMethod::POST, headers.clone(), question.body.clone())
+            .await?;
         let status = response.status().as_u16();
         let session = response.headers().get(headers::SESSION_ID).cloned();
         let message = match media_type(&response) {
             MediaType::EventStream if response.status().is_success() => {
-                Some(self.read_stream(response.into_body(), headers, id).await?)
+                Some(self.read_stream(response.into_body(), headers, &question).await?)
             }
             MediaType::Json => Some(read_capped(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
             _ => {
@@ -118,8 +134,13 @@ impl HttpPeer {
             .map_err(|e| Error::Connect(cause(&e)))
     }
 
-    /// Reads an event stream up to the answer to request `id`. Requests of the server are answered on the way.
-    async fn read_stream(&self, mut body: Incoming, headers: &HeaderMap, id: u64) -> Result<Bytes, Error> {
+    /// Reads an event stream up to the answer to `question`. Requests of the server are answered on the way.
+    async fn read_stream(
+        &self,
+        mut body: Incoming,
+        headers: &HeaderMap,
+        question: &Question<'_>,
+    ) -> Result<Bytes, Error> {
         let mut decoder = sse::Decoder::new(defaults::EVENT_MAX);
         let mut events = Vec::new();
         loop {
@@ -139,7 +160,7 @@ impl HttpPeer {
             }
             for event in events.drain(..) {
                 let Some(text) = event.message() else { continue };
-                match classify(text, id)? {
+                match classify(text, question)? {
                     Seen::Answer => return Ok(Bytes::from(event.data)),
                     Seen::Request(reply) => {
                         // The server asked for it; whether it still wants it is its own affair.
@@ -162,13 +183,23 @@ enum Seen {
     Other,
 }
 
-fn classify(text: &[u8], id: u64) -> Result<Seen, Error> {
+fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
     let protocol = |e: message::MessageError| Error::Protocol(e.to_string());
     let envelope = Envelope::parse(text, defaults::JSON_DEPTH_MAX).map_err(protocol)?;
     Ok(match envelope.kind().map_err(protocol)? {
-        Kind::Response { id: Some(answered) } if answered.is_number(id) => Seen::Answer,
+        Kind::Response { id: Some(answered) } if answered.is_number(question.id) => Seen::Answer,
         Kind::Response { id: None } => Seen::Answer,
-        Kind::Response { .. } | Kind::Notification { .. } => Seen::Other,
+        Kind::Response { .. } => Seen::Other,
+        Kind::Notification { method } => {
+            if notice::is_list_changed(method) {
+                question.changed.notify_one();
+            } else if let Some(sink) = question.sink
+                && (method == notice::MESSAGE || notice::progress_token(&envelope) == Some(question.id))
+            {
+                sink.heard(text);
+            }
+            Seen::Other
+        }
         Kind::Request { id, method } => Seen::Request(super::serve::answer(id, method)),
     })
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::connection::Connection;
 use super::endpoint::Timeouts;
 use super::error::Error;
-use super::request::{self, Body};
+use super::request::Body;
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
 use crate::mcp::RpcError;
@@ -36,10 +36,7 @@ async fn read_list(
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
     for _ in 0..defaults::LIST_PAGES_MAX {
-        let params = request::list_params(connection.peer().era(), cursor.as_deref());
-        let reply = connection
-            .request(list.method(), None, &params, Some(timeouts.list))
-            .await?;
+        let reply = connection.list(list.method(), cursor.as_deref(), timeouts.list).await?;
         let page = match reply.body() {
             Body::Result(result) => Page::read(list, result)?,
             // Declared, yet not served: nothing is offered.

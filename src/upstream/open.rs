@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::connection::{Connection, HttpLink, Link, checked};
 use super::endpoint::{HttpEndpoint, StdioCommand};
 use super::error::Error;
 use super::handshake::{self, Verdict};
-use super::http::{Answer, HttpPeer, routing_headers};
+use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::state::Peer;
 use super::stdio::{StdioConnection, StdioError};
 use crate::mcp::{Era, Method, Revision, headers, message};
@@ -100,7 +101,13 @@ async fn shake_hands_over_http(http: Arc<HttpPeer>, base: HeaderMap, limit: Dura
 
 async fn ask_http(http: &HttpPeer, headers: &HeaderMap, method: Method, limit: Duration) -> Result<Answer, Error> {
     let (id, body) = question(method);
-    timeout(limit, http.ask(headers, body, id))
+    let question = Question {
+        id,
+        body,
+        sink: None,
+        changed: &Notify::new(),
+    };
+    timeout(limit, http.ask(headers, question))
         .await
         .map_err(|_| Error::Timeout {
             operation: method.as_str(),
@@ -141,7 +148,7 @@ async fn judge(
 
 async fn ask_stdio(child: &StdioConnection, method: Method) -> Result<Bytes, StdioError> {
     let (id, body) = question(method);
-    child.request(id, body).await
+    child.request(id, body, None).await
 }
 
 fn initialized(answer: Result<Bytes, StdioError>) -> Result<Peer, Error> {

@@ -1,18 +1,21 @@
 //! The params that a server gets for a client's request, and the answer that comes back: rewriting without IO.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::error::Error;
 use super::handshake::CAPABILITIES;
+use super::sink::Sink;
 use crate::defaults;
+use crate::mcp::meta::Hop;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Envelope, Era, Method, meta};
 
 /// A client's request as it goes to the server that owns its target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// What is asked for.
     pub method: Method,
@@ -22,6 +25,8 @@ pub struct Call<'a> {
     pub params: &'a Members<'a>,
     /// The `_meta` in them, if it is an object.
     pub meta: Option<&'a Members<'a>>,
+    /// Who hears what the server says before its answer.
+    pub sink: Option<Arc<dyn Sink>>,
 }
 
 /// A server's answer.
@@ -44,8 +49,9 @@ pub enum Body<'a> {
 }
 
 impl Call<'_> {
-    /// The params for a server of `era`: the target by its original name, `_meta` of our hop, the rest as written.
-    pub(crate) fn params(&self, era: Era) -> Vec<u8> {
+    /// The params for a server of `era` in our request `id`: the target by its original name, `_meta` of our hop, the
+    /// rest as written. Progress is asked for under the id, if the client wants it and somebody hears it.
+    pub(crate) fn params(&self, era: Era, id: u64) -> Vec<u8> {
         let size: usize = self
             .params
             .iter()
@@ -61,7 +67,13 @@ impl Call<'_> {
                 _ => params.member(name, value.get()),
             }
         }
-        meta::write_for_upstream(&mut params, self.meta, era, CAPABILITIES);
+        let wants_progress = self.sink.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
+        let hop = Hop {
+            era,
+            capabilities: CAPABILITIES,
+            progress_token: wants_progress.then_some(id),
+        };
+        meta::write_for_upstream(&mut params, self.meta, hop);
         params.close();
         out
     }
@@ -74,7 +86,12 @@ pub(crate) fn list_params(era: Era, cursor: Option<&str>) -> Vec<u8> {
     if let Some(cursor) = cursor {
         params.string("cursor", cursor);
     }
-    meta::write_for_upstream(&mut params, None, era, CAPABILITIES);
+    let hop = Hop {
+        era,
+        capabilities: CAPABILITIES,
+        progress_token: None,
+    };
+    meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out
 }
@@ -135,8 +152,9 @@ mod tests {
             target: "add",
             params: &params,
             meta: meta.as_ref(),
+            sink: None,
         };
-        String::from_utf8(call.params(era)).unwrap()
+        String::from_utf8(call.params(era, 7)).unwrap()
     }
 
     #[test]

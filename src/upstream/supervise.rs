@@ -68,7 +68,7 @@ impl Upstream {
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
-        let reply = self.inner.call(call).await;
+        let reply = self.inner.call(&call).await;
         self.inner.metrics.request(reply.is_ok(), started.elapsed());
         reply
     }
@@ -92,7 +92,7 @@ impl Drop for Upstream {
 }
 
 impl Inner {
-    async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+    async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
         let connection = self.live.load_full().ok_or_else(|| self.not_connected())?;
         match self.send(&connection, call).await {
             // The server did not take the request, so sending it again does nothing twice.
@@ -104,13 +104,12 @@ impl Inner {
         }
     }
 
-    async fn send(&self, connection: &Connection, call: Call<'_>) -> Result<Reply, Error> {
+    async fn send(&self, connection: &Connection, call: &Call<'_>) -> Result<Reply, Error> {
         let limit = match call.method {
             Method::ResourcesRead => Some(self.timeouts.resource),
             _ => self.timeouts.call,
         };
-        let params = call.params(connection.peer().era());
-        connection.request(call.method, Some(call.target), &params, limit).await
+        connection.call(call, limit).await
     }
 
     /// The connection that takes the place of `lost`; made once for all who wait for it.

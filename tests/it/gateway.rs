@@ -73,7 +73,11 @@ async fn a_server_gets_the_headers_and_the_envelope_of_its_own_hop() {
     assert_eq!(call.header("mcp-session-id"), Some("s-1"));
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(call.header("mcp-method"), None);
-    assert_eq!(call.body["params"]["_meta"], json!({"traceparent": "00-a-b-01"}));
+    let own_token = &call.body["id"];
+    assert_eq!(
+        call.body["params"]["_meta"],
+        json!({"traceparent": "00-a-b-01", "progressToken": own_token})
+    );
     let call = new.seen_of("tools/call").pop().unwrap();
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     assert_eq!(call.header("mcp-name"), Some("echo"));

@@ -1,12 +1,13 @@
 //! The calls that wait for a child's answer.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::{ExitCause, StdioError};
+use crate::upstream::sink::Sink;
 
 /// Every call that waits, by the id of its request. A message that was not written yet lies here, not in the
 /// queue, so that nothing of a call is left when it is given up.
@@ -25,12 +26,13 @@ struct State {
 #[derive(Debug)]
 struct Call {
     unwritten: Option<Bytes>,
+    sink: Option<Arc<dyn Sink>>,
     answer: oneshot::Sender<Result<Bytes, StdioError>>,
 }
 
 impl Calls {
     /// Adds a call. Refused when its id is waited for already, or when the process has ended.
-    pub(super) fn add(&self, id: u64, message: Bytes) -> Result<Answer, StdioError> {
+    pub(super) fn add(&self, id: u64, message: Bytes, sink: Option<Arc<dyn Sink>>) -> Result<Answer, StdioError> {
         let mut state = self.lock();
         if let Some(cause) = &state.ended {
             return Err(StdioError::Ended(cause.clone()));
@@ -43,6 +45,7 @@ impl Calls {
             id,
             Call {
                 unwritten: Some(message),
+                sink,
                 answer: sender,
             },
         );
@@ -52,6 +55,15 @@ impl Calls {
     /// The message of call `id`, to be written now; `None` if the call was given up.
     pub(super) fn take_message(&self, id: u64) -> Option<Bytes> {
         self.lock().waiting.get_mut(&id)?.unwritten.take()
+    }
+
+    /// Hands progress of call `id` to whoever hears it. False if nobody does.
+    pub(super) fn progress(&self, id: u64, notification: &[u8]) -> bool {
+        let sink = self.lock().waiting.get(&id).and_then(|call| call.sink.clone());
+        sink.is_some_and(|sink| {
+            sink.heard(notification);
+            true
+        })
     }
 
     /// Hands `message` to the call that waits for `id`. False if none does.
@@ -98,7 +110,7 @@ mod tests {
     #[test]
     fn an_answer_reaches_its_call_once() {
         let calls = Calls::default();
-        let mut answer = calls.add(1, MESSAGE).unwrap();
+        let mut answer = calls.add(1, MESSAGE, None).unwrap();
         assert_eq!(calls.take_message(1), Some(MESSAGE));
         assert!(calls.answer(1, "a".into()));
         assert!(!calls.answer(1, "b".into()));
@@ -108,13 +120,13 @@ mod tests {
     #[test]
     fn a_call_given_up_is_told_to_the_child_only_if_it_was_written_and_not_answered() {
         let calls = Calls::default();
-        let _first = calls.add(1, MESSAGE).unwrap();
+        let _first = calls.add(1, MESSAGE, None).unwrap();
         assert!(!calls.give_up(1));
         assert_eq!(calls.take_message(1), None);
-        let _second = calls.add(2, MESSAGE).unwrap();
+        let _second = calls.add(2, MESSAGE, None).unwrap();
         calls.take_message(2);
         assert!(calls.give_up(2));
-        let _third = calls.add(3, MESSAGE).unwrap();
+        let _third = calls.add(3, MESSAGE, None).unwrap();
         calls.take_message(3);
         calls.answer(3, MESSAGE);
         assert!(!calls.give_up(3));
@@ -123,18 +135,18 @@ mod tests {
     #[test]
     fn an_id_waits_for_one_answer_at_a_time() {
         let calls = Calls::default();
-        let _first = calls.add(1, MESSAGE).unwrap();
-        assert_eq!(calls.add(1, MESSAGE).unwrap_err(), StdioError::IdInUse(1));
+        let _first = calls.add(1, MESSAGE, None).unwrap();
+        assert_eq!(calls.add(1, MESSAGE, None).unwrap_err(), StdioError::IdInUse(1));
     }
 
     #[test]
     fn the_end_fails_every_call_with_the_first_cause() {
         let calls = Calls::default();
-        let mut answer = calls.add(1, MESSAGE).unwrap();
+        let mut answer = calls.add(1, MESSAGE, None).unwrap();
         let cause = |code| ExitCause::new(Ending::Code(code), vec![]);
         calls.end(&cause(3));
         calls.end(&cause(4));
         assert_eq!(answer.try_recv().unwrap().unwrap_err(), StdioError::Ended(cause(3)));
-        assert_eq!(calls.add(2, MESSAGE).unwrap_err(), StdioError::Ended(cause(3)));
+        assert_eq!(calls.add(2, MESSAGE, None).unwrap_err(), StdioError::Ended(cause(3)));
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::mcp::{Envelope, Id, MessageError};
+use crate::mcp::{Envelope, Id, MessageError, notice};
 use crate::upstream::serve;
 
 /// One message of a child.
@@ -14,7 +14,9 @@ use crate::upstream::serve;
 pub(super) enum Incoming {
     /// The answer to our request of this id: the whole message, as it was written.
     Answer(u64, Bytes),
-    /// A notification: the whole message, as it was written.
+    /// Progress of our request of this id: the whole message, as it was written.
+    Progress(u64, Bytes),
+    /// Another notification: the whole message, as it was written.
     Notification(Bytes),
     /// A request, with what we answer to it.
     Request(Bytes),
@@ -76,7 +78,10 @@ fn read_batch(text: &str) -> Vec<Incoming> {
 fn classify(envelope: &Envelope<'_>, message: Bytes) -> Incoming {
     let id = envelope.id.and_then(Id::from_raw);
     match (&envelope.method, envelope.id.is_some(), id) {
-        (Some(_), false, _) => Incoming::Notification(message),
+        (Some(method), false, _) => match notice::progress_token(envelope) {
+            Some(token) if method.as_str() == notice::PROGRESS => Incoming::Progress(token, message),
+            _ => Incoming::Notification(message),
+        },
         (Some(method), true, Some(id)) if id.as_json().len() <= ID_MAX => {
             Incoming::Request(serve::answer(id, &cut(method.as_str())))
         }

@@ -21,6 +21,7 @@ use self::notifications::Notifications;
 use self::outbox::Outbox;
 use super::endpoint::StdioCommand;
 use super::process::{Ending, Process, SpawnError};
+use super::sink::Sink;
 use crate::defaults;
 use crate::mcp::Envelope;
 
@@ -78,13 +79,19 @@ impl StdioConnection {
     }
 
     /// Sends one whole request whose id is the number `id`, and waits for the answer of that id: the whole message
-    /// as the child wrote it, result or error. There is no time limit but the caller's.
+    /// as the child wrote it, result or error. Progress under that id as its token goes to `sink` before the answer.
+    /// There is no time limit but the caller's.
     ///
     /// When the future is dropped the child is told so by `notifications/cancelled`, unless the request was
     /// `initialize` (2025-11-25 specification, cancellation) or never reached the child.
-    pub(crate) async fn request(&self, id: u64, message: Bytes) -> Result<Bytes, StdioError> {
+    pub(crate) async fn request(
+        &self,
+        id: u64,
+        message: Bytes,
+        sink: Option<Arc<dyn Sink>>,
+    ) -> Result<Bytes, StdioError> {
         let message = one_line(message);
-        let mut answer = self.link.calls.add(id, message.clone())?;
+        let mut answer = self.link.calls.add(id, message.clone(), sink)?;
         let _call = Waiting {
             link: &self.link,
             id,

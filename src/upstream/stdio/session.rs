@@ -179,6 +179,8 @@ fn deliver(message: Incoming, link: &Link, server: &str, told: &mut Told) {
                 told.junk(Junk::UnknownId, server);
             }
         }
+        // Progress of a call that is over, or that nobody asked for, is of no use.
+        Incoming::Progress(id, message) => drop(link.calls.progress(id, &message)),
         Incoming::Notification(message) => {
             if let Some(dropped) = link.notifications.push(message) {
                 dropped_notifications(dropped, server);

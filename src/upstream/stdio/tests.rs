@@ -41,7 +41,7 @@ fn request(id: u64, method: &str) -> Bytes {
 
 impl StdioConnection {
     async fn ask(&self, id: u64, method: &str) -> Result<Value, StdioError> {
-        let answer = timeout(PATIENCE, self.request(id, request(id, method)))
+        let answer = timeout(PATIENCE, self.request(id, request(id, method), None))
             .await
             .expect("no answer in time")?;
         Ok(serde_json::from_slice::<Value>(&answer).unwrap()["result"].take())
@@ -85,7 +85,7 @@ print('  {"jsonrpc" : "2.0", "id": %d, "result": {"n": 9007199254740993, "x": 1.
 answer(first, "first")
 "#,
     );
-    let (first, second) = tokio::join!(child.ask(1, "a"), child.request(2, request(2, "b")));
+    let (first, second) = tokio::join!(child.ask(1, "a"), child.request(2, request(2, "b"), None));
     assert_eq!(first.unwrap(), "first");
     assert_eq!(
         second.unwrap(),
@@ -101,7 +101,7 @@ async fn many_requests_at_once_reach_the_child_whole() {
         tokio::spawn(async move {
             let length = usize::try_from(id).unwrap() * 1000;
             let message = json!({"jsonrpc": "2.0", "id": id, "method": "m", "params": {"text": "x".repeat(length)}});
-            let answer = child.request(id, message.to_string().into()).await.unwrap();
+            let answer = child.request(id, message.to_string().into(), None).await.unwrap();
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer["result"], length);
         })
@@ -115,7 +115,7 @@ async fn many_requests_at_once_reach_the_child_whole() {
 async fn line_ends_between_tokens_do_not_break_the_framing() {
     let child = start(r#"for r in requests: answer(r, r["params"])"#);
     let message = "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\"method\":\"m\",\n\"params\":{\"text\":\n\"a\\nb\"}}";
-    let answer = child.request(1, message.into()).await.unwrap();
+    let answer = child.request(1, message.into(), None).await.unwrap();
     assert_eq!(
         serde_json::from_slice::<Value>(&answer).unwrap()["result"],
         json!({"text": "a\nb"})
@@ -132,7 +132,7 @@ for r in requests:
     else: tell(**r)
 "#,
     );
-    let hanging = child.request(7, request(7, "hang"));
+    let hanging = child.request(7, request(7, "hang"), None);
     tokio::select! {
         _ = hanging => panic!("it answers"),
         told = child.told() => assert_eq!(told, json!({"id": 7})),
@@ -154,7 +154,7 @@ for r in requests:
 "#,
     );
     tokio::select! {
-        _ = child.request(1, request(1, "initialize")) => panic!("it answers"),
+        _ = child.request(1, request(1, "initialize"), None) => panic!("it answers"),
         _ = child.told() => {}
     }
     assert_eq!(child.ask(2, "next").await.unwrap(), "initialize");
@@ -262,7 +262,7 @@ async fn a_child_that_does_not_read_holds_up_only_its_own_callers() {
         Bytes::from(json!({"jsonrpc": "2.0", "id": id, "method": "m", "params": {"text": text}}).to_string())
     };
     let wait = Duration::from_millis(500);
-    let calls = (0..200).map(|id| timeout(wait, child.request(id, message(id))));
+    let calls = (0..200).map(|id| timeout(wait, child.request(id, message(id), None)));
     assert!(futures::future::join_all(calls).await.iter().all(Result::is_err));
     assert!((0..200).all(|id| child.link.calls.take_message(id).is_none()));
     let notices = (0..200).map(|_| timeout(wait, child.notify(Bytes::from_static(b"{}"))));

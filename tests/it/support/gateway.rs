@@ -110,9 +110,14 @@ impl TestGateway {
 
     /// Sends `body` to the endpoint with these headers beside the usual ones.
     pub(crate) async fn post(&self, body: impl ToString, headers: &[(&str, &str)]) -> Reply {
-        let request = Request::post(format!("http://{}/default/fed/mcp", self.address))
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream");
+        let usual = [("accept", "application/json, text/event-stream")];
+        self.post_accepting(body, &[&usual, headers].concat()).await
+    }
+
+    /// The same without an `Accept` of its own.
+    pub(crate) async fn post_accepting(&self, body: impl ToString, headers: &[(&str, &str)]) -> Reply {
+        let request = Request::post(format!("http://{}/default/fed/mcp", self.address));
+        let request = request.header("content-type", "application/json");
         let request = headers
             .iter()
             .fold(request, |request, (name, value)| request.header(*name, *value));

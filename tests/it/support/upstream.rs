@@ -49,6 +49,8 @@ pub(crate) enum Answer {
         headers: Vec<(&'static str, String)>,
         body: String,
     },
+    /// An event stream whose events come one after the other, each after this long.
+    Stream(Vec<(Duration, Value)>),
     Hang,
 }
 
@@ -196,6 +198,21 @@ async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, 
         Answer::Hang => {
             tokio::time::sleep(Duration::from_secs(3600)).await;
             StatusCode::GATEWAY_TIMEOUT.into_response()
+        }
+        Answer::Stream(events) => {
+            let (sender, receiver) = tokio::sync::mpsc::channel::<Result<String, std::convert::Infallible>>(1);
+            tokio::spawn(async move {
+                for (pause, message) in events {
+                    tokio::time::sleep(pause).await;
+                    if sender.send(Ok(format!("data: {message}\n\n"))).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let events =
+                futures::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+            let response = Response::builder().header("content-type", "text/event-stream");
+            response.body(Body::from_stream(events)).unwrap()
         }
         Answer::Respond { status, headers, body } => {
             let mut response = Response::builder().status(status);

@@ -1,0 +1,75 @@
+//! Notifications of servers: which kind, and for whom.
+
+use super::message::Envelope;
+use super::meta;
+use super::object::{Members, ObjectWriter};
+
+/// Progress of one request.
+pub const PROGRESS: &str = "notifications/progress";
+/// A log message.
+pub const MESSAGE: &str = "notifications/message";
+
+/// Whether `method` tells that a list changed. One library writes `listChanged`; the specification never did.
+pub fn is_list_changed(method: &str) -> bool {
+    let kind = method.strip_prefix("notifications/").unwrap_or_default();
+    matches!(
+        kind.split_once('/'),
+        Some(("tools" | "prompts" | "resources", "list_changed" | "listChanged"))
+    )
+}
+
+/// The token of a progress notification, if it is a number of ours.
+pub fn progress_token(notification: &Envelope<'_>) -> Option<u64> {
+    let params = Members::parse(notification.params?.get())?;
+    params.get(meta::PROGRESS_TOKEN)?.get().parse().ok()
+}
+
+/// A progress notification under the client's own `token`, which is JSON; the rest as the server wrote it.
+pub fn with_progress_token(params: &Members<'_>, token: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":"#);
+    let mut object = ObjectWriter::open(&mut out);
+    object.member(meta::PROGRESS_TOKEN, token);
+    for (name, value) in params.iter().filter(|(name, _)| *name != meta::PROGRESS_TOKEN) {
+        object.member(name, value.get());
+    }
+    object.close();
+    out.push(b'}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_changes_are_known_in_both_spellings_and_nothing_else_is_one() {
+        for method in [
+            "notifications/tools/list_changed",
+            "notifications/resources/listChanged",
+        ] {
+            assert!(is_list_changed(method), "{method}");
+        }
+        for method in [
+            "tools/list_changed",
+            "notifications/roots/list_changed",
+            "notifications/tools/changed",
+            "",
+        ] {
+            assert!(!is_list_changed(method), "{method}");
+        }
+    }
+
+    #[test]
+    fn a_progress_token_is_exchanged_and_the_rest_stays_as_written() {
+        let text = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":17,"progress":0.50,"x":{ }}}"#;
+        let envelope = Envelope::parse(text.as_bytes(), 8).unwrap();
+        assert_eq!(progress_token(&envelope), Some(17));
+        let params = Members::parse(envelope.params.unwrap().get()).unwrap();
+        let changed = String::from_utf8(with_progress_token(&params, "\"mine\"")).unwrap();
+        assert_eq!(
+            changed,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":0.50,"x":{ }}}"#
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Answers that take their time: when they become event streams, and what comes on those.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::gateway::TestGateway;
+use crate::support::http::Reply;
+use crate::support::upstream::{self, Answer, Upstream};
+
+const TOOLS: [&str; 3] = ["quick", "slow", "talkative"];
+
+fn tools() -> Value {
+    TOOLS.iter().map(|name| json!({"name": name})).collect()
+}
+
+/// A server whose tools answer at once, late, or with progress and a log message on the way.
+fn script(seen: &upstream::Seen, modern: bool) -> Answer {
+    let base = || {
+        if modern {
+            upstream::modern(seen, &tools())
+        } else {
+            upstream::legacy(seen, &tools())
+        }
+    };
+    let result = match base() {
+        Answer::Respond { body, .. } => serde_json::from_str::<Value>(&body).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    let token = &seen.body["params"]["_meta"]["progressToken"];
+    match (seen.method(), seen.body["params"]["name"].as_str()) {
+        ("tools/call", Some("quick")) => Answer::Stream(vec![(Duration::ZERO, result)]),
+        ("tools/call", Some("slow")) => Answer::Stream(vec![(Duration::from_millis(2300), result)]),
+        ("tools/call", Some("talkative")) => {
+            let progress = |n: u64| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n, "odd": {}}});
+            let foreign = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "other", "progress": 9}});
+            let log =
+                json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}});
+            let at_once = [progress(1), foreign, log, progress(2), result];
+            Answer::Stream(
+                at_once
+                    .into_iter()
+                    .map(|message| (Duration::from_millis(20), message))
+                    .collect(),
+            )
+        }
+        _ => base(),
+    }
+}
+
+async fn gateway(modern: bool) -> (TestGateway, Upstream) {
+    let server = Upstream::start(move |seen| script(seen, modern)).await;
+    (TestGateway::ready(&[("s", server.address)]).await, server)
+}
+
+async fn call(gateway: &TestGateway, name: &str, meta: Value, accept: &str) -> Reply {
+    let params = json!({"name": format!("s__{name}"), "arguments": {}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params});
+    let modern = meta.get("io.modelcontextprotocol/protocolVersion").is_some();
+    let exposed = format!("s__{name}");
+    let mut headers = vec![("accept", accept)];
+    if modern {
+        headers.extend([
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", &exposed),
+        ]);
+    }
+    gateway.post_accepting(body, &headers).await
+}
+
+fn modern_meta(more: Value) -> Value {
+    let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    for (key, value) in more.as_object().unwrap() {
+        meta[key] = value.clone();
+    }
+    meta
+}
+
+fn messages(reply: &Reply) -> Vec<Value> {
+    let data = reply
+        .text
+        .split("\n\n")
+        .filter(|event| !event.starts_with(':') && !event.is_empty());
+    data.map(|event| {
+        let lines = event.lines().filter_map(|line| line.strip_prefix("data: "));
+        serde_json::from_str(&lines.collect::<Vec<_>>().join("\n")).unwrap_or_else(|e| panic!("{e}: {event}"))
+    })
+    .collect()
+}
+
+fn content_type(reply: &Reply) -> &str {
+    reply.headers["content-type"].to_str().unwrap()
+}
+
+const BOTH: &str = "application/json, text/event-stream";
+
+#[tokio::test]
+async fn a_quick_answer_is_plain_even_if_the_server_streams_it() {
+    let (gateway, _server) = gateway(true).await;
+    let reply = call(&gateway, "quick", json!({"progressToken": 1}), BOTH).await;
+    assert_eq!(content_type(&reply), "application/json; charset=utf-8");
+    assert_eq!(reply.json()["result"]["content"][0]["text"], "quick");
+}
+
+#[tokio::test]
+async fn a_late_answer_is_streamed_to_clients_that_name_the_type_and_to_no_others() {
+    let (gateway, _server) = gateway(true).await;
+    let accepts = [
+        BOTH,
+        "application/json",
+        "*/*",
+        "application/json, text/event-stream;q=0",
+    ];
+    let (streamed, plain, any, refused) = tokio::join!(
+        call(&gateway, "slow", json!({}), accepts[0]),
+        call(&gateway, "slow", json!({}), accepts[1]),
+        call(&gateway, "slow", json!({}), accepts[2]),
+        call(&gateway, "slow", json!({}), accepts[3]),
+    );
+    assert_eq!(content_type(&streamed), "text/event-stream");
+    assert_eq!(streamed.headers["x-accel-buffering"], "no");
+    assert_eq!(streamed.headers["cache-control"], "no-cache, no-transform");
+    let events = messages(&streamed);
+    assert_eq!(events.len(), 1);
+    assert_eq!(
+        (&events[0]["id"], &events[0]["result"]["content"][0]["text"]),
+        (&json!("x"), &json!("slow"))
+    );
+    for reply in [plain, any, refused] {
+        assert_eq!(content_type(&reply), "application/json; charset=utf-8");
+        assert_eq!(reply.json()["result"]["content"][0]["text"], "slow");
+    }
+}
+
+#[tokio::test]
+async fn progress_comes_under_the_clients_token_before_the_answer() {
+    for modern_server in [false, true] {
+        let (gateway, server) = gateway(modern_server).await;
+        for meta in [
+            json!({"progressToken": "mine"}),
+            modern_meta(json!({"progressToken": 7})),
+        ] {
+            let started = Instant::now();
+            let reply = call(&gateway, "talkative", meta.clone(), BOTH).await;
+            assert!(
+                started.elapsed() < Duration::from_secs(2),
+                "at once, not after the delay"
+            );
+            let events = messages(&reply);
+            let progress: Vec<_> = events
+                .iter()
+                .filter(|e| e["method"] == "notifications/progress")
+                .collect();
+            assert_eq!(progress.len(), 2, "{events:?}");
+            for (n, event) in progress.iter().enumerate() {
+                assert_eq!(
+                    event["params"],
+                    json!({"progressToken": meta["progressToken"], "progress": n + 1, "odd": {}})
+                );
+            }
+            assert!(
+                !events.iter().any(|e| e["method"] == "notifications/message"),
+                "nobody asked for a log"
+            );
+            assert_eq!(events.last().unwrap()["result"]["content"][0]["text"], "talkative");
+        }
+        let sent = &server.seen_of("tools/call")[0].body;
+        assert_eq!(
+            sent["params"]["_meta"]["progressToken"], sent["id"],
+            "a token of our own"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_wants_no_progress_gets_a_plain_answer() {
+    let (gateway, server) = gateway(true).await;
+    let reply = call(&gateway, "talkative", modern_meta(json!({})), BOTH).await;
+    assert_eq!(content_type(&reply), "application/json; charset=utf-8");
+    assert!(
+        server.seen_of("tools/call")[0].body["params"]["_meta"]
+            .get("progressToken")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn log_messages_come_on_the_stream_of_a_modern_request_that_names_a_level() {
+    let (gateway, server) = gateway(true).await;
+    let meta = modern_meta(json!({"io.modelcontextprotocol/logLevel": "info"}));
+    let events = messages(&call(&gateway, "talkative", meta, BOTH).await);
+    assert_eq!(events[0]["params"], json!({"level": "info", "data": "hi"}));
+    assert_eq!(events.len(), 2);
+    let sent = &server.seen_of("tools/call")[0].body["params"]["_meta"];
+    assert_eq!(sent["io.modelcontextprotocol/logLevel"], "info");
+}
