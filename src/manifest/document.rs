@@ -40,7 +40,12 @@ impl<'a> Reader<'a> {
         let (documents, faults) = yaml::documents(blanked.as_deref().unwrap_or(text));
         for fault in faults {
             self.collection.unread = true;
-            self.problem(fault.line, None, fault.message);
+            let message = match (fault.syntax, json) {
+                (true, true) => format!("not valid JSON: {}", fault.message),
+                (true, false) => format!("not valid YAML: {}", fault.message),
+                (false, _) => fault.message,
+            };
+            self.problem(fault.line, None, message);
         }
         for document in documents {
             self.document(document);

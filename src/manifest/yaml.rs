@@ -37,6 +37,8 @@ pub(super) struct Entry {
 pub(super) struct Fault {
     pub(super) line: usize,
     pub(super) message: String,
+    /// True: the text is not YAML at all, and its document was left out.
+    pub(super) syntax: bool,
 }
 
 /// The documents of a text, empty ones left out, and all that is wrong with it.

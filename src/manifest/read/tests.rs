@@ -275,3 +275,15 @@ fn what_cannot_be_read_leaves_references_unjudged() {
         "{problems:?}"
     );
 }
+
+#[test]
+fn a_text_that_is_neither_yaml_nor_json_says_so() {
+    assert_eq!(
+        bad(&[("a.json", "{\"a\": {")])[0],
+        "a.json:1: not valid JSON: unclosed bracket '{'"
+    );
+    assert_eq!(
+        bad(&[("a.yaml", "a: [")])[0],
+        "a.yaml:1: not valid YAML: unclosed bracket '['"
+    );
+}

@@ -9,6 +9,16 @@ use super::{Content, Entry, Fault, Node};
 use crate::defaults::{JSON_DEPTH_MAX, MANIFEST_VALUES_MAX};
 use crate::manifest::scalar;
 
+/// What to do about the mistakes that are made most, by words of the parser's own message.
+const FIXES: [(&str, &str); 6] = [
+    ("tabs", "indent with spaces"),
+    ("mapping values are not allowed", "put text that holds `: ` in quotes"),
+    ("unexpected character", "put the text in quotes"),
+    ("expected key", "check the indentation of this line"),
+    ("expected '-'", "check the indentation of this line"),
+    ("unknown anchor", "put text that starts with `*` in quotes"),
+];
+
 /// Builds nodes from the parser's events.
 #[derive(Default)]
 pub(super) struct Composer {
@@ -90,6 +100,7 @@ impl Composer {
         self.faults.push(Fault {
             line,
             message: message.into(),
+            syntax: false,
         });
     }
 
@@ -98,12 +109,13 @@ impl Composer {
         self.open.clear();
         self.anchors.clear();
         let info = error.info();
-        let fix = if info.contains("tab") {
-            "; indent with spaces"
-        } else {
-            ""
-        };
-        self.fault(error.marker().line(), format!("not valid YAML: {info}{fix}"));
+        let known = FIXES.iter().find(|(part, _)| info.contains(part));
+        let fix = known.map_or_else(String::new, |(_, fix)| format!("; {fix}"));
+        self.faults.push(Fault {
+            line: error.marker().line(),
+            message: format!("{info}{fix}"),
+            syntax: true,
+        });
     }
 
     fn takes_key(&self) -> bool {
@@ -184,7 +196,10 @@ impl Composer {
     }
 
     fn refuse_key(&mut self, line: usize, refused: Key) {
-        self.fault(line, "a key must be plain text; write it out");
+        self.fault(
+            line,
+            "a key must be plain text; write it out, and render templates such as {{ … }} before",
+        );
         if let Some(Open {
             kind: OpenKind::Map { pending, .. },
             ..

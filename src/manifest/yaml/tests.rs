@@ -82,7 +82,17 @@ fn faults_tell_the_line_and_the_way_out() {
     );
     let tab = faults("a:\n\tb: 1\n");
     assert_eq!(tab[0].0, 2);
-    assert!(tab[0].1.contains("spaces"), "{tab:?}");
+    assert!(tab[0].1.contains("; indent with spaces"), "{tab:?}");
+    for (text, fix) in [
+        ("a: b: c\n", "put text that holds `: ` in quotes"),
+        ("a: @b\n", "put the text in quotes"),
+        ("a:\n  b: 1\n c: 2\n", "check the indentation of this line"),
+        ("- a\nb: 1\n", "check the indentation of this line"),
+        ("a: *b\n", "put text that starts with `*` in quotes"),
+        ("a: {{ .Values.a }}\n", "render templates such as {{ … }} before"),
+    ] {
+        assert!(faults(text)[0].1.ends_with(fix), "{text}: {:?}", faults(text));
+    }
     let indentation = faults("a:\n  b: 1\n c: 2\n");
     assert_eq!(indentation[0].0, 3, "{indentation:?}");
     assert!(faults("on: 1\n")[0].1.contains("quotes"));
