@@ -6,9 +6,12 @@
 )]
 
 mod apiserver;
+mod controller;
+mod edge;
 mod examples;
 mod gateway;
 mod interop;
 mod invalid;
+mod leader;
 mod support;
 mod upstreams;
