@@ -5,6 +5,9 @@
 //! monotonic clock, never by comparing clocks of two machines. On shutdown the lease is given back after the work has
 //! stopped. Every write names the version of the Lease that it was decided on, so two replicas cannot both take it.
 //!
+//! This is our own because no crate does it all: kube-lease-manager 0.13.1 compares wall clocks, takes an expired lease
+//! without naming its version, and goes on leading for as long as the API server does not answer.
+//!
 //! A Lease is not a fence: a request that is under way when the lease is lost may still arrive. Writers ask
 //! [`Term::holds`] before each write, and status writes name the version that they are based on.
 

@@ -7,11 +7,14 @@
 
 mod apiserver;
 mod chart;
+mod controller;
 mod crds;
+mod edge;
 mod examples;
 mod gateway;
 mod interop;
 mod invalid;
+mod leader;
 mod metrics;
 mod streaming;
 mod support;

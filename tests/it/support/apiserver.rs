@@ -36,18 +36,34 @@ impl ApiServer {
     /// `None` where its programs are missing: the test says so and returns. (In CI that is a failure.)
     pub(crate) async fn shared() -> Option<&'static Self> {
         static SHARED: OnceCell<ApiServer> = OnceCell::const_new();
-        let Some(programs) = programs() else {
-            skip("kube-apiserver and etcd: set KUBEBUILDER_ASSETS, or build them once with tests/cluster/build.sh");
-            return None;
-        };
+        let programs = Self::programs()?;
         Some(SHARED.get_or_init(|| Self::start(&programs)).await)
+    }
+
+    /// An API server for one test alone, which may do to it what it likes.
+    pub(crate) async fn alone() -> Option<Self> {
+        Some(Self::start(&Self::programs()?).await)
+    }
+
+    fn programs() -> Option<PathBuf> {
+        let programs = programs(&["kube-apiserver", "etcd"]);
+        if programs.is_none() {
+            skip("kube-apiserver and etcd: set KUBEBUILDER_ASSETS, or build them once with tests/cluster/build.sh");
+        }
+        programs
     }
 
     /// A client with all rights. Each test makes its own: a client lives on the runtime of the test that made it.
     pub(crate) async fn client(&self) -> Client {
+        Client::try_from(self.config().await).unwrap()
+    }
+
+    /// What such a client is made from.
+    pub(crate) async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Client::try_from(config.unwrap()).unwrap()
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .unwrap()
     }
 
     /// Creates a namespace for one test and gives its name back; two tests asking for the same one is a mistake.
@@ -118,7 +134,8 @@ impl ApiServer {
         self.client().await.request_text(request).await.is_ok()
     }
 
-    async fn install(&self) {
+    /// Installs our custom resources, or brings them back.
+    pub(crate) async fn install(&self) {
         let api: Api<CustomResourceDefinition> = Api::all(self.client().await);
         for definition in mcpfleet::api::definitions() {
             let name = definition.name_any();
@@ -154,17 +171,16 @@ wait
 cd / && rm -rf "$DIRECTORY"
 "#;
 
-/// The folder with the programs, if there is one.
-fn programs() -> Option<PathBuf> {
+/// The folder with these programs, if there is one.
+pub(crate) fn programs(names: &[&str]) -> Option<PathBuf> {
     let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let cache = std::env::var_os("CACHE").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/mcpfleet-testcluster"));
     let built = cache.or(home).map(|cache| cache.join("bin"));
-    [given, built].into_iter().flatten().find(|folder| {
-        ["kube-apiserver", "etcd"]
-            .iter()
-            .all(|program| folder.join(program).is_file())
-    })
+    let folders = [given, built].into_iter().flatten();
+    folders
+        .into_iter()
+        .find(|folder| names.iter().all(|program| folder.join(program).is_file()))
 }
 
 fn free_ports() -> [u16; 3] {

@@ -2,12 +2,15 @@
 
 pub(crate) mod apiserver;
 pub(crate) mod client;
+pub(crate) mod controllers;
 pub(crate) mod corpus;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod remote;
+pub(crate) mod replica;
 pub(crate) mod skip;
 pub(crate) mod up;
 pub(crate) mod upstream;
+pub(crate) mod world;
