@@ -15,7 +15,7 @@ format:
 	cargo fmt
 
 image: ## target/mcpfleet.tar, without a container engine
-	tests/cluster/operator-image.sh target/mcpfleet.tar mcpfleet:0.1.0
+	tests/cluster/operator-image.sh target/mcpfleet.tar
 
 cluster: ## a shell in a real Kubernetes node (root)
 	tests/cluster/build.sh

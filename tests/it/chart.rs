@@ -94,18 +94,17 @@ fn a_namespaced_install_needs_no_cluster_wide_rights() {
 
 #[test]
 fn definitions_are_those_of_the_program() {
-    let definitions = mcpfleet::api::definitions();
-    for definition in &definitions {
-        let path = chart().join(format!("files/crds/{}.yaml", definition.spec.names.plural));
-        let expected = serde_yaml::to_string(definition).unwrap();
+    let generated = mcpfleet::commands::crds::files().unwrap();
+    for file in &generated {
+        let path = chart().join("files/crds").join(&file.name);
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&path, &expected).unwrap();
+            std::fs::write(&path, &file.yaml).unwrap();
         }
-        let is_same = std::fs::read_to_string(&path).unwrap_or_default() == expected;
+        let is_same = std::fs::read_to_string(&path).unwrap_or_default() == file.yaml;
         assert!(is_same, "{} is not up to date; UPDATE=1 writes it anew", path.display());
     }
     let files = std::fs::read_dir(chart().join("files/crds")).unwrap();
-    assert_eq!(files.count(), definitions.len());
+    assert_eq!(files.count(), generated.len());
 }
 
 #[test]
