@@ -13,7 +13,7 @@
 //!
 //! Layers; each imports only from those above it in this list:
 //!
-//! 1. [`defaults`], [`mcp`] (the protocol on the wire, pure), [`api`] (custom resources, data only)
+//! 1. [`defaults`], `body`, [`mcp`] (the protocol on the wire, pure), [`api`] (custom resources, data only)
 //! 2. [`index`] (catalogs merged into what clients see, pure), [`manifest`] (files into objects), [`metrics`]
 //! 3. [`upstream`] (one hop to one MCP server)
 //! 4. [`fleet`] (what is served now)
@@ -31,6 +31,7 @@
 #[allow(unreachable_pub, reason = "the schema derive repeats each struct in a private scope")]
 pub mod api;
 pub mod args;
+mod body;
 pub mod commands;
 pub mod defaults;
 pub mod fleet;

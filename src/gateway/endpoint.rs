@@ -5,11 +5,11 @@ use std::future::ready;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method as HttpMethod, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -18,6 +18,7 @@ use super::modern::{Refusal, refusal};
 use super::origin::{self, Denied};
 use super::stream::{EventStream, Finished, ReplyBody, Work};
 use super::{legacy, modern};
+use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::mcp::meta::VersionClaim;
@@ -252,45 +253,19 @@ fn malformed_status(headers: &HeaderMap, error: &crate::mcp::MessageError) -> St
     }
 }
 
-async fn read_body(mut body: Incoming) -> Result<Bytes, Refusal> {
-    let too_large = || {
-        let message = format!("The request is larger than {} bytes", defaults::REQUEST_BODY_MAX);
-        refusal(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            RpcError::new(RpcError::INVALID_REQUEST, message),
-        )
-    };
-    if body.size_hint().lower() > defaults::REQUEST_BODY_MAX as u64 {
-        return Err(too_large());
-    }
-    let mut first: Option<Bytes> = None;
-    let mut more = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| {
-            refusal(
+async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
+    body::read(body, defaults::REQUEST_BODY_MAX)
+        .await
+        .map_err(|error| match error {
+            BodyError::TooLarge(_) => refusal(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
+            ),
+            BodyError::Broken(_) => refusal(
                 StatusCode::BAD_REQUEST,
                 RpcError::new(RpcError::PARSE, "The request's body ended early"),
-            )
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        match &first {
-            None => first = Some(data),
-            Some(start) => {
-                if more.is_empty() {
-                    more.extend_from_slice(start);
-                }
-                more.extend_from_slice(&data);
-            }
-        }
-        if first.as_ref().map_or(0, Bytes::len).max(more.len()) > defaults::REQUEST_BODY_MAX {
-            return Err(too_large());
-        }
-    }
-    Ok(if more.is_empty() {
-        first.unwrap_or_default()
-    } else {
-        more.freeze()
-    })
+            ),
+        })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

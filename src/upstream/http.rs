@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
 use super::sink::Sink;
+use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::{Envelope, Kind, headers, message, notice, sse};
 
@@ -95,10 +96,10 @@ impl HttpPeer {
             MediaType::EventStream if response.status().is_success() => {
                 Some(self.read_stream(response.into_body(), headers, &question).await?)
             }
-            MediaType::Json => Some(read_capped(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+            MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
             _ => {
                 // A short body is read so that the connection can be used again; a long one is not worth it.
-                drop(read_capped(response.into_body(), ERROR_BODY_MAX).await);
+                drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
                 None
             }
         };
@@ -113,7 +114,7 @@ impl HttpPeer {
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
         let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
         let status = response.status().as_u16();
-        drop(read_capped(response.into_body(), ERROR_BODY_MAX).await);
+        drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
     }
 
@@ -176,6 +177,15 @@ impl HttpPeer {
     }
 }
 
+impl From<BodyError> for Error {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(limit) => Self::TooLarge(limit),
+            BodyError::Broken(broken) => Self::Connect(cause(&broken)),
+        }
+    }
+}
+
 /// What one message of a stream is to us.
 enum Seen {
     Answer,
@@ -224,37 +234,6 @@ fn media_type(response: &Response<Incoming>) -> MediaType {
     } else {
         MediaType::Other
     }
-}
-
-/// Reads a body of at most `limit` bytes; one that came in a single piece is not copied.
-async fn read_capped(mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
-    if body.size_hint().lower() > limit as u64 {
-        return Err(Error::TooLarge(limit));
-    }
-    let mut first: Option<Bytes> = None;
-    let mut more = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|e| Error::Connect(cause(&e)))?.into_data() else {
-            continue;
-        };
-        match &first {
-            None => first = Some(data),
-            Some(start) => {
-                if more.is_empty() {
-                    more.extend_from_slice(start);
-                }
-                more.extend_from_slice(&data);
-            }
-        }
-        if first.as_ref().map_or(0, Bytes::len).max(more.len()) > limit {
-            return Err(Error::TooLarge(limit));
-        }
-    }
-    Ok(if more.is_empty() {
-        first.unwrap_or_default()
-    } else {
-        more.freeze()
-    })
 }
 
 /// One TLS configuration for all servers: the platform's roots are loaded once, and only where TLS is used.
