@@ -61,41 +61,36 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// What the step from the `old` conditions to the `new` ones is worth telling: each cause once.
+/// Reasons of what is normal on the way up.
+const UNEVENTFUL: [&str; 2] = ["Progressing", "Waiting"];
+/// Reasons of what somebody asked for.
+const ASKED_FOR: [&str; 2] = ["Disabled", "ScaledToZero"];
+
+/// What the step from the `old` conditions to the `new` ones is worth telling: the first thing that got worse, which
+/// is the cause of the others, or that the object became ready.
 pub fn notices(old: &[Condition], new: &[Condition]) -> Vec<Notice> {
-    let changed = |type_: &str| {
-        let next = find(new, type_)?;
-        let before = find(old, type_);
-        let same = before.is_some_and(|before| before.status == next.status && before.reason == next.reason);
-        (!same).then_some(next)
-    };
-    let mut notices: Vec<Notice> = Vec::new();
-    for (type_, bad) in [
+    let by_cause = [
         (ACCEPTED, ConditionStatus::False),
         (RESOLVED_REFS, ConditionStatus::False),
         (AVAILABLE, ConditionStatus::False),
         (VERIFIED, ConditionStatus::False),
-        (DEGRADED, ConditionStatus::True),
         (READY, ConditionStatus::False),
-    ] {
-        let Some(condition) = changed(type_).filter(|condition| condition.status == bad) else {
-            continue;
-        };
-        let told = notices.iter().any(|notice| notice.reason == condition.reason);
-        if !told && condition.reason != "Progressing" {
-            let asked_for = ["Disabled", "ScaledToZero"].contains(&condition.reason.as_str());
-            notices.push(notice(!asked_for, condition));
-        }
-    }
-    let was_ready = find(old, READY).is_some_and(|c| c.status == ConditionStatus::True);
-    if let Some(ready) = find(new, READY).filter(|c| c.status == ConditionStatus::True && !was_ready) {
-        notices.push(Notice {
-            warning: false,
-            reason: READY.into(),
-            note: format!("ready: {}", ready.reason),
-        });
-    }
-    notices
+        (DEGRADED, ConditionStatus::True),
+    ];
+    let worse = by_cause.into_iter().find_map(|(type_, bad)| {
+        let next = find(new, type_).filter(|next| next.status == bad)?;
+        let told = find(old, type_).is_some_and(|old| old.status == bad && old.reason == next.reason);
+        (!told && !UNEVENTFUL.contains(&next.reason.as_str())).then_some(next)
+    });
+    let is_ready =
+        |conditions: &[Condition]| find(conditions, READY).is_some_and(|c| c.status == ConditionStatus::True);
+    let worse = worse.map(|condition| notice(!ASKED_FOR.contains(&condition.reason.as_str()), condition));
+    let became_ready = (is_ready(new) && !is_ready(old)).then(|| Notice {
+        warning: false,
+        reason: READY.into(),
+        note: "it can be called".into(),
+    });
+    worse.into_iter().chain(became_ready).collect()
 }
 
 fn notice(warning: bool, condition: &Condition) -> Notice {
@@ -135,6 +130,16 @@ mod tests {
         let new = conditions(&[(VERIFIED, false, "Timeout"), (READY, false, "Timeout")]);
         assert_eq!(reasons(&[], &new), [(true, "Timeout".to_owned())]);
         assert_eq!(reasons(&new, &new), []);
+    }
+
+    #[test]
+    fn what_follows_from_a_cause_is_not_told_again() {
+        let new = conditions(&[
+            (RESOLVED_REFS, false, "NotFound"),
+            (READY, false, "NoReadyMembers"),
+            (DEGRADED, true, "MembersNotReady"),
+        ]);
+        assert_eq!(reasons(&[], &new), [(true, "NotFound".to_owned())]);
     }
 
     #[test]

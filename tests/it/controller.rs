@@ -225,7 +225,10 @@ async fn drift_of_our_fields_is_mended_and_what_others_added_stays() {
     world.ready_container("echo").await;
     let drift = json!({
         "metadata": {"annotations": {"example.com/theirs": "kept"}},
-        "spec": {"template": {"spec": {"automountServiceAccountToken": true, "priorityClassName": ""}}},
+        "spec": {"template": {
+            "metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}},
+            "spec": {"automountServiceAccountToken": true},
+        }},
     });
     world
         .api::<Deployment>()
@@ -239,6 +242,12 @@ async fn drift_of_our_fields_is_mended_and_what_others_added_stays() {
         })
         .await;
     assert_eq!(mended.annotations()["example.com/theirs"], "kept");
+    let template = mended.spec.unwrap().template.metadata.unwrap();
+    let restarted = template.annotations.unwrap_or_default();
+    assert!(
+        restarted.contains_key("kubectl.kubernetes.io/restartedAt"),
+        "a person's restart stays: {restarted:?}"
+    );
     world.replica.stop().await;
 }
 

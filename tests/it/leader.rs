@@ -287,6 +287,36 @@ async fn of_two_replicas_one_writes_and_the_other_takes_over() {
     third.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_plans_and_writes_nothing() {
+    let Some(server) = ApiServer::shared().await else {
+        return;
+    };
+    let namespace = server.namespace("leader-gateway").await;
+    let client = server.client().await;
+    let mut gateway = options(&namespace);
+    gateway.controller = false;
+    let replica = Replica::start(client.clone(), gateway);
+    let servers: Api<mcpfleet::api::MCPServer> = Api::namespaced(client.clone(), &namespace);
+    let object = json!({
+        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer", "metadata": {"name": "far"},
+        "spec": {"remote": {"url": "http://far.example/mcp"}},
+    });
+    servers
+        .patch("far", &PatchParams::apply("kubectl"), &Patch::Apply(&object))
+        .await
+        .unwrap();
+    until("the server in the plan", async || {
+        (replica.input().await.servers.len() == 1).then_some(())
+    })
+    .await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(servers.get("far").await.unwrap().status, None);
+    let leases: Api<Lease> = Api::namespaced(client, &namespace);
+    assert_eq!(leases.get_opt("mcpfleet").await.unwrap(), None);
+    replica.stop().await;
+}
+
 /// A connection to the API server that can be cut so that nothing is refused and nothing arrives.
 struct Line(watch::Sender<bool>);
 

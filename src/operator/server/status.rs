@@ -52,13 +52,15 @@ pub fn status(server: &MCPServer, facts: &Facts<'_>) -> MCPServerStatus {
     let cause = facts
         .deployment
         .and_then(|deployment| cause(deployment, facts.pods.iter().copied()));
-    if server.spec.container.is_some() && accepted {
+    // A change that is refused leaves the pods of before at work, and they are told of as they are.
+    let serving = facts.plan.endpoint.is_ok() && rollout.is_some_and(|rollout| rollout.available > 0);
+    if server.spec.container.is_some() && (accepted || serving) {
         available(&mut conditions, facts, rollout, cause.as_ref());
     }
-    if accepted {
+    if accepted || serving {
         verified(&mut conditions, seen);
     }
-    ready(&mut conditions, server, facts);
+    ready(&mut conditions, server, facts, serving);
     progress(&mut conditions, server, rollout, cause.as_ref());
 
     let (server_info, catalog) = seen.offers(&old);
@@ -207,7 +209,7 @@ fn verified(conditions: &mut Conditions<'_>, seen: Seen<'_>) {
     }
 }
 
-fn ready(conditions: &mut Conditions<'_>, server: &MCPServer, facts: &Facts<'_>) {
+fn ready(conditions: &mut Conditions<'_>, server: &MCPServer, facts: &Facts<'_>, serving: bool) {
     if server.spec.disabled
         && conditions
             .next(ACCEPTED)
@@ -220,6 +222,7 @@ fn ready(conditions: &mut Conditions<'_>, server: &MCPServer, facts: &Facts<'_>)
     let told = needs
         .into_iter()
         .filter(|type_| *type_ != RESOLVED_REFS || needs_references)
+        .filter(|type_| *type_ != ACCEPTED || !serving)
         .filter_map(|type_| conditions.next(type_));
     // The first one that fails is the cause of those after it; among the others, the first that is not known.
     let lacking = told

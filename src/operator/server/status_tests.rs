@@ -299,6 +299,28 @@ fn a_taken_name_is_not_accepted() {
 }
 
 #[test]
+fn a_refused_change_leaves_the_pods_of_before_at_work_and_ready() {
+    let mut world = World {
+        deployment: Some(deployment(2, 1, 1, 1)),
+        observation: Some(observed(SERVICE, UpstreamState::Ready)),
+        ..World::default()
+    };
+    let before = world.tell(&container(1));
+    world.drifted = true;
+    world.refusal = Some(Refusal {
+        reason: "InvalidWorkload",
+        message: "bad".into(),
+        of_the_spec: true,
+        retry: false,
+    });
+    let after = world.tell(&with(container(2), &before));
+    assert_eq!(words(&after)[ACCEPTED], "False InvalidWorkload");
+    assert_eq!(words(&after)[STALLED], "True InvalidWorkload");
+    assert_eq!(words(&after)[READY], "True Callable");
+    assert_eq!(find(&after.conditions, READY).unwrap().observed_generation, Some(1));
+}
+
+#[test]
 fn a_missing_reference_of_a_remote_server_is_the_reason_for_not_ready() {
     let remote = server(
         1,

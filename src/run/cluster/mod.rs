@@ -11,7 +11,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
+use kube::{Client, Config};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,9 @@ use crate::operator::{Install, Links, Mandate, State, lead};
 const COALESCE: Duration = Duration::from_millis(50);
 /// References that could not be read are read again after this long.
 const READ_AGAIN: Duration = Duration::from_secs(2);
+
+/// An answer of the API server may pause for this long; a watch is renewed after 290 s.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How this process takes part.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,11 @@ pub struct Options {
 /// Why running ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
+    /// Nothing says which cluster this is, or how to reach it.
+    #[error(
+        "no cluster: {0}; set KUBECONFIG, run in a pod with a service account, or use mcpfleet up without a cluster"
+    )]
+    NoCluster(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A part that should run for ever ended.
     #[error("a watch of the cluster ended{0}")]
     Ended(String),
@@ -61,6 +69,20 @@ pub enum ClusterError {
     /// The system gives no random bytes.
     #[error("no random bytes for this replica's name in the lease")]
     Random,
+}
+
+/// A client of the cluster that this pod runs in, or else of the one that the kubeconfig names.
+///
+/// # Errors
+/// There is neither, or it cannot be used.
+pub async fn connect() -> Result<Client, ClusterError> {
+    let mut config = Config::infer()
+        .await
+        .map_err(|error| ClusterError::NoCluster(error.into()))?;
+    // An API server that accepts and never answers must not hold a list for ever. Watches end by themselves before.
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.reset_reader_on_write = true;
+    Client::try_from(config).map_err(|error| ClusterError::NoCluster(error.into()))
 }
 
 /// Runs until `stop`. Once everything in the cluster was seen, `fleet` is called with what to plan from, as it changes,
