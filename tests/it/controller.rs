@@ -179,28 +179,21 @@ async fn a_persons_scaling_survives_until_the_spec_changes() {
         .await
         .unwrap();
     // Another part of the spec changes, and is applied, while the count stays.
-    let changed =
-        json!({"spec": {"container": {"image": "registry.test/echo:2", "transport": {"type": "StreamableHTTP"}}}});
-    world.apply::<MCPServer>("echo", changed).await;
-    let image = |deployment: &Deployment| {
-        deployment
-            .spec
-            .as_ref()
-            .unwrap()
-            .template
-            .spec
-            .as_ref()
-            .unwrap()
-            .containers[0]
-            .image
-            .clone()
-    };
+    let mut moved = container();
+    moved["transport"]["port"] = 9000.into();
+    world
+        .apply::<MCPServer>("echo", json!({"spec": {"container": moved}}))
+        .await;
     let rolled = world
-        .deployment("echo", "the new image", |d| {
-            image(d).as_deref() == Some("registry.test/echo:2")
+        .deployment("echo", "the new port", |deployment| {
+            let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+            pod.containers[0].ports.as_ref().unwrap()[0].container_port == 9000
         })
         .await;
     assert_eq!(replicas(&rolled), Some(3));
+    let service = world.api::<Service>().get("echo").await.unwrap().spec.unwrap();
+    let ports: Vec<_> = service.ports.unwrap().iter().map(|port| port.port).collect();
+    assert_eq!(ports, [9000], "the port of before is gone");
     world.annotate("echo", "mcpfleet.dev/reconcile-at", json!("now")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(replicas(&world.api::<Deployment>().get("echo").await.unwrap()), Some(3));

@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use mcpfleet::api::{MCPFederation, MCPServer};
 use mcpfleet::fleet::UpstreamState;
+use mcpfleet::operator::server::apply::{Applier, Outcome, Owned};
+use mcpfleet::operator::server::plan::Intent;
+use mcpfleet::operator::server::workload::render;
+use mcpfleet::operator::{Error, Mandate};
 use mcpfleet::upstream::Endpoint;
 use serde_json::{Value, json};
 
 use crate::support::apiserver::ApiServer;
+use crate::support::controllers::with_controllers;
 use crate::support::replica::{Replica, options, until};
 use crate::support::world::{World, container, message, running, say};
 
@@ -94,44 +99,60 @@ async fn a_package_server_says_what_works_instead() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_on_its_way_out_is_left_alone() {
-    let Some(world) = World::start("controller-terminating").await else {
+    let Some(server) = with_controllers().await else {
         return;
     };
+    let namespace = server.namespace("edge-terminating").await;
+    let client = server.client().await;
     // Something that does not go away keeps the namespace in between.
-    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
-    world.apply::<ConfigMap>("held", held).await;
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    namespaces
-        .delete(&world.namespace, &DeleteParams::default())
-        .await
-        .unwrap();
+    let held: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+    let map = json!({"metadata": {"name": "held", "finalizers": ["example.com/held"]}});
+    let map = serde_json::from_value(map).unwrap();
+    held.create(&PostParams::default(), &map).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 
-    let server: MCPServer = serde_json::from_value(json!({
-        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer",
-        "metadata": {"name": "late", "namespace": world.namespace, "uid": "00000000-0000-0000-0000-000000000001"},
-        "spec": {"container": container()},
-    }))
-    .unwrap();
-    let applier = mcpfleet::operator::server::apply::Applier::new(
-        world.client.clone(),
-        mcpfleet::operator::Mandate::new(|| true),
-    );
-    let workload = mcpfleet::operator::server::workload::render(&server, server.spec.container.as_ref().unwrap(), None);
-    let intent = mcpfleet::operator::server::plan::Intent::Run {
-        workload: Box::new(workload),
-        scale: Some(1),
-    };
-    let outcome = applier.apply(&server, &intent, Default::default()).await.unwrap();
+    let outcome = apply_a_workload(client, &namespace, true).await.unwrap();
     let refusal = outcome.refusal.unwrap();
     assert_eq!((refusal.reason, refusal.retry), ("NamespaceTerminating", false));
 
     let release = json!({"metadata": {"finalizers": null}});
-    world
-        .api::<ConfigMap>()
-        .patch("held", &PatchParams::default(), &Patch::Merge(&release))
+    held.patch("held", &PatchParams::default(), &Patch::Merge(&release))
         .await
         .unwrap();
-    world.replica.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_mandate_nothing_is_written() {
+    let Some(server) = ApiServer::shared().await else {
+        return;
+    };
+    let namespace = server.namespace("edge-mandate").await;
+    let client = server.client().await;
+    let refused = apply_a_workload(client.clone(), &namespace, false).await.unwrap_err();
+    assert_eq!(refused.reason(), "NotLeading");
+    let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
+    assert_eq!(services.get_opt("late").await.unwrap(), None);
+    // With one it is. (The garbage collector takes it away again: its owner does not exist.)
+    let outcome = apply_a_workload(client, &namespace, true).await.unwrap();
+    assert!(outcome.deployment.is_some() && outcome.in_step);
+}
+
+/// Writes the workload of a server, as a leader whose mandate holds or not.
+async fn apply_a_workload(client: Client, namespace: &str, mandate: bool) -> Result<Outcome, Error> {
+    let server: MCPServer = serde_json::from_value(json!({
+        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer",
+        "metadata": {"name": "late", "namespace": namespace, "uid": "00000000-0000-0000-0000-000000000001"},
+        "spec": {"container": container()},
+    }))
+    .unwrap();
+    let workload = render(&server, server.spec.container.as_ref().unwrap(), None);
+    let intent = Intent::Run {
+        workload: Box::new(workload),
+        scale: Some(1),
+    };
+    let applier = Applier::new(client, Mandate::new(move || mandate));
+    applier.apply(&server, &intent, Owned::default()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,8 +54,17 @@ pub struct Outcome {
     pub in_step: bool,
     /// Why something was not written, if so.
     pub refusal: Option<Refusal>,
-    /// What was written, one line each, for events.
-    pub written: Vec<String>,
+    /// What was written, for events.
+    pub written: Vec<Written>,
+}
+
+/// One thing that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// `Created`, `Updated`, `Scaled` or `Deleted`.
+    pub verb: &'static str,
+    /// What, as in `Deployment web`.
+    pub what: String,
 }
 
 /// Writes workloads.
@@ -144,7 +153,7 @@ impl Applier {
         workload: &Workload,
         scale: Option<i32>,
         owned: Owned,
-        written: &mut Vec<String>,
+        written: &mut Vec<Written>,
     ) -> Result<Arc<Deployment>, Failure> {
         let Workload { service, deployment } = workload;
         // Both names are checked before either is taken.
@@ -168,7 +177,10 @@ impl Applier {
                 let live = match scale {
                     Some(replicas) => {
                         let scaled = self.scale(&live, replicas).await?;
-                        written.push(format!("Scaled Deployment {} to {replicas}", live.name_any()));
+                        written.push(Written::new(
+                            "Scaled",
+                            format!("Deployment {} to {replicas}", live.name_any()),
+                        ));
                         scaled
                     }
                     None => live,
@@ -202,7 +214,7 @@ impl Applier {
         server: &MCPServer,
         mut rendered: Value,
         live: Option<Arc<K>>,
-        written: &mut Vec<String>,
+        written: &mut Vec<Written>,
     ) -> Result<Arc<K>, Failure> {
         let key = (
             ObjectKey::new(server.namespace().unwrap_or_default(), server.name_any()),
@@ -235,9 +247,9 @@ impl Applier {
         self.remember(key, hash);
         let kind = K::KIND;
         match live {
-            None => written.push(format!("Created {kind} {name}")),
+            None => written.push(Written::new("Created", format!("{kind} {name}"))),
             Some(live) if live.resource_version() != result.resource_version() => {
-                written.push(format!("Updated {kind} {name}"));
+                written.push(Written::new("Updated", format!("{kind} {name}")));
             }
             Some(_) => {}
         }
@@ -276,7 +288,7 @@ impl Applier {
         Ok(outcome)
     }
 
-    async fn delete<K: Child>(&self, object: &K, written: &mut Vec<String>) -> Result<(), Error> {
+    async fn delete<K: Child>(&self, object: &K, written: &mut Vec<Written>) -> Result<(), Error> {
         if object.meta().deletion_timestamp.is_some() {
             return Ok(());
         }
@@ -291,7 +303,7 @@ impl Applier {
         self.check_mandate()?;
         match self.api(object).delete(&name, &parameters).await {
             Ok(_) => {
-                written.push(format!("Deleted {} {name}", K::KIND));
+                written.push(Written::new("Deleted", format!("{} {name}", K::KIND)));
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
@@ -331,6 +343,12 @@ pub fn is_controlled_by<K: Resource>(object: &K, server: &MCPServer) -> bool {
         && owners
             .into_iter()
             .any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid)
+}
+
+impl Written {
+    fn new(verb: &'static str, what: String) -> Self {
+        Self { verb, what }
+    }
 }
 
 /// A namespaced kind that a server owns.

@@ -9,7 +9,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use super::apply::{Owned, is_controlled_by};
+use super::apply::{Owned, Written, is_controlled_by};
 use super::plan::{Basis, plan};
 use super::status::{Facts, status};
 use crate::api::MCPServer;
@@ -46,8 +46,7 @@ pub(in crate::operator) async fn reconcile(server: &MCPServer, context: &Context
     let outcome = term.applier.apply(server, &plan.intent, owned).await?;
 
     let about = server.object_ref(&());
-    let written: Vec<Notice> = outcome.written.iter().map(|line| written(line)).collect();
-    term.events.publish(&about, written).await;
+    term.events.publish(&about, told(&outcome.written)).await;
 
     let observations = term.state.observations.borrow().clone();
     let next = status(
@@ -88,11 +87,44 @@ fn look_up(server: &MCPServer, children: &Children) -> (Owned, Vec<Arc<Pod>>) {
     (owned, pods)
 }
 
-/// An event for something that was written, from its line such as `Created Deployment web`.
-fn written(line: &str) -> Notice {
-    Notice {
-        warning: false,
-        reason: line.split(' ').next().unwrap_or_default().to_owned(),
-        note: line.to_owned(),
+/// One event for each kind of write: the recorder takes two events of the same reason for one that repeats.
+fn told(written: &[Written]) -> Vec<Notice> {
+    let mut notices: Vec<Notice> = Vec::new();
+    for Written { verb, what } in written {
+        match notices.iter_mut().find(|notice| notice.reason == *verb) {
+            Some(notice) => {
+                notice.note.push_str(", ");
+                notice.note.push_str(what);
+            }
+            None => notices.push(Notice {
+                warning: false,
+                reason: (*verb).to_owned(),
+                note: format!("{verb} {what}"),
+            }),
+        }
+    }
+    notices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_a_kind_are_one_event() {
+        let written = |verb, what: &str| Written {
+            verb,
+            what: what.into(),
+        };
+        let written = [
+            written("Created", "Service web"),
+            written("Scaled", "Deployment web to 2"),
+            written("Created", "Deployment web"),
+        ];
+        let notes: Vec<_> = told(&written).into_iter().map(|notice| notice.note).collect();
+        assert_eq!(
+            notes,
+            ["Created Service web, Deployment web", "Scaled Deployment web to 2"]
+        );
     }
 }
