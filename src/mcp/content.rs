@@ -65,7 +65,7 @@ pub fn blocks(content: Option<&RawValue>, structured: Option<&RawValue>, to: Rev
     for raw in blocks {
         let converted = block(raw.get(), to);
         changed |= converted.is_some();
-        items.push(converted.map_or(Cow::Borrowed(raw.get()), Cow::Owned));
+        items.push(converted.map_or_else(|| Cow::Borrowed(raw.get()), Cow::Owned));
     }
     items.extend(moved.map(|structured| Cow::Owned(text_block(structured.get()))));
     changed.then(|| format!("[{}]", items.join(",")))
@@ -131,7 +131,7 @@ fn prompt_result(result: &str, to: Revision) -> Option<String> {
             Some(object::replace_value(message.get(), content, &converted))
         });
         changed |= converted.is_some();
-        items.push(converted.map_or(Cow::Borrowed(message.get()), Cow::Owned));
+        items.push(converted.map_or_else(|| Cow::Borrowed(message.get()), Cow::Owned));
     }
     changed.then(|| object::replace_value(result, messages, &format!("[{}]", items.join(","))))
 }
