@@ -11,3 +11,4 @@ pub(crate) mod remote;
 pub(crate) mod skip;
 pub(crate) mod up;
 pub(crate) mod upstream;
+pub(crate) mod wire;
