@@ -13,6 +13,7 @@ mod gateway;
 mod interop;
 mod invalid;
 mod metrics;
+mod revisions;
 mod support;
 mod up;
 mod upstreams;
