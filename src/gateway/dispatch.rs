@@ -11,8 +11,7 @@ use super::relay::Relay;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::shape::{self, CacheHint};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, message, meta};
+use crate::mcp::{Era, Id, Method, Revision, RpcError, message, meta, shape};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call};
 
@@ -27,8 +26,8 @@ pub struct Request<'a> {
     pub params: Option<&'a Members<'a>>,
     /// The `_meta` in them, if it is an object.
     pub meta: Option<&'a Members<'a>>,
-    /// The era of the client.
-    pub era: Era,
+    /// The revision that the client speaks.
+    pub revision: Revision,
     /// Where goes what is said before the answer, if the client can hear it.
     pub intermediate: Option<&'a mpsc::Sender<Bytes>>,
 }
@@ -105,7 +104,7 @@ fn list(federation: &Federation, request: Request<'_>) -> Answer {
         );
     }
     match List::of_method(request.method) {
-        Some(list) => ok(request, federation.index.list(list).result(request.era)),
+        Some(list) => ok(request, federation.index.list(list).result(request.revision)),
         None => refused(request, &RpcError::method_not_found(request.method.as_str())),
     }
 }
@@ -119,7 +118,7 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
         );
     };
     match federation.index.list(list).target(&name) {
-        Some(target) => forward(federation, request, target, CacheHint::Absent).await,
+        Some(target) => forward(federation, request, target).await,
         None => {
             let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Unknown {what} {name:?}"));
             refused(request, &error.with_data(json!({"name": name})))
@@ -139,9 +138,9 @@ async fn read(federation: &Federation, request: Request<'_>) -> Answer {
         );
     };
     match federation.index.resource(&uri) {
-        Some(target) => forward(federation, request, &target, CacheHint::PrivateStale).await,
+        Some(target) => forward(federation, request, &target).await,
         None => {
-            let code = match request.era {
+            let code = match request.revision.era() {
                 Era::Legacy => RpcError::RESOURCE_NOT_FOUND,
                 Era::Modern => RpcError::INVALID_PARAMS,
             };
@@ -152,7 +151,7 @@ async fn read(federation: &Federation, request: Request<'_>) -> Answer {
 }
 
 /// Lets the member that owns `target` answer.
-async fn forward(federation: &Federation, request: Request<'_>, target: &Target, cache: CacheHint) -> Answer {
+async fn forward(federation: &Federation, request: Request<'_>, target: &Target) -> Answer {
     let member = federation.members.get(target.member);
     let (Some(member), Some(params)) = (member, request.params) else {
         return failed(request, "the member is gone");
@@ -178,10 +177,10 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target,
         Body::Result(result) => {
             match shape::response(
                 request.id,
+                request.method,
                 result,
                 reply.era,
-                request.era,
-                cache,
+                request.revision,
                 &federation.server_info,
             ) {
                 Ok(body) => Answer {
@@ -192,7 +191,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target,
             }
         }
         Body::Error(error) => {
-            let error = shape::error(error, request.method, request.era);
+            let error = shape::error(error, request.method, request.revision.era());
             Answer {
                 body: message::error_response(Some(request.id.as_json()), &error),
                 outcome: Outcome::UpstreamError,

@@ -22,7 +22,7 @@ use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::mcp::meta::VersionClaim;
-use crate::mcp::{Envelope, Era, Id, Kind, Members, Method, RpcError, message};
+use crate::mcp::{Envelope, Era, Id, Kind, Members, Method, Revision, RpcError, message};
 use crate::metrics::Outcome;
 
 /// Answers requests from the fleet's current snapshot.
@@ -185,26 +185,26 @@ async fn message(
         .and_then(|raw| Members::parse(raw.get()));
     let (params, meta) = (params.as_ref(), meta.as_ref());
     let is_modern = VersionClaim::of(meta) != VersionClaim::None || modern::claimed_by_headers(headers);
-    let (era, checked) = if is_modern {
-        (Era::Modern, modern::check(name, params, meta, headers))
+    let checked = if is_modern {
+        modern::check(name, params, meta, headers).map(|method| (method, Revision::LATEST))
     } else if name == Method::Initialize.as_str() {
-        (Era::Legacy, Ok(Method::Initialize))
+        Ok((Method::Initialize, Revision::LATEST_LEGACY))
     } else {
-        (
-            Era::Legacy,
-            legacy::revision(headers).and_then(|_| legacy::method(name)),
-        )
+        legacy::revision(headers).and_then(|revision| Ok((legacy::method(name)?, revision)))
     };
-    let checked = checked.and_then(|method| check_arguments(method, params, era).map(|()| method));
+    let checked = checked.and_then(|(method, revision)| {
+        check_arguments(method, params, revision.era())?;
+        Ok((method, revision))
+    });
     match checked {
         Err(error) => refused(Some(id), &error),
-        Ok(method) => {
+        Ok((method, revision)) => {
             let request = dispatch::Request {
                 id,
                 method,
                 params,
                 meta,
-                era,
+                revision,
                 intermediate,
             };
             let answer = dispatch(federation, request).await;

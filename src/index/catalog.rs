@@ -3,11 +3,13 @@
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 
-use crate::mcp::{Members, Method};
+use crate::mcp::{Era, Members, Method};
 
 /// The lists of one upstream, as it sent them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Catalog {
+    /// The era that was spoken with it.
+    pub era: Era,
     /// What it lists under `tools/list`.
     pub tools: Vec<Item>,
     /// What it lists under `resources/list`.
@@ -96,6 +98,19 @@ impl Item {
 }
 
 impl Catalog {
+    /// A catalog without entries, to be filled from an upstream of `era`.
+    pub const fn new(era: Era) -> Self {
+        Self {
+            era,
+            tools: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
+            complete: true,
+            digest: String::new(),
+        }
+    }
+
     /// The entries of `list`.
     pub fn list(&self, list: List) -> &[Item] {
         match list {

@@ -1,5 +1,6 @@
 //! The index: the catalogs of a federation's members as one, names kept apart, serialised once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::catalog::{Catalog, Item, List};
 use super::{naming, template};
 use crate::api::federation::IndexStatus;
 use crate::mcp::object::{self, Members, ObjectWriter};
-use crate::mcp::{Era, meta};
+use crate::mcp::{Era, Revision, descriptor, meta};
 
 /// The catalog of one member, with what naming needs.
 #[derive(Clone, Debug)]
@@ -41,12 +42,21 @@ pub struct Index {
     contributed: Vec<usize>,
 }
 
-/// One merged list.
+/// One merged list, written once for each group of revisions whose clients see the same.
 #[derive(Debug, Default)]
 pub struct Listing {
+    /// Before 2025-06-18; shared with `legacy` unless they differ.
+    early: Bytes,
     legacy: Bytes,
     modern: Bytes,
     targets: HashMap<String, Target>,
+}
+
+/// An entry on its way into a list.
+struct Entry {
+    target: Target,
+    text: String,
+    era: Era,
 }
 
 impl Index {
@@ -115,11 +125,12 @@ impl Index {
 }
 
 impl Listing {
-    /// The whole result of the list method for a client of `era`, as JSON.
-    pub fn result(&self, era: Era) -> &Bytes {
-        match era {
-            Era::Legacy => &self.legacy,
-            Era::Modern => &self.modern,
+    /// The whole result of the list method for a client of `revision`, as JSON.
+    pub fn result(&self, revision: Revision) -> &Bytes {
+        match revision {
+            Revision::V2024_11_05 | Revision::V2025_03_26 => &self.early,
+            Revision::V2025_06_18 | Revision::V2025_11_25 => &self.legacy,
+            Revision::V2026_07_28 => &self.modern,
         }
     }
 
@@ -129,7 +140,7 @@ impl Listing {
     }
 
     fn build(list: List, members: &[MemberCatalog], server_info: &str) -> Self {
-        let mut entries: BTreeMap<String, (Target, String)> = BTreeMap::new();
+        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         for (place, member) in members.iter().enumerate() {
             let Some(catalog) = &member.catalog else { continue };
             for item in catalog.list(list) {
@@ -138,17 +149,28 @@ impl Listing {
                     member: place,
                     original: item.key.clone(),
                 };
-                entries.entry(key).or_insert((target, text));
+                let era = catalog.era;
+                entries.entry(key).or_insert(Entry { target, text, era });
             }
         }
-        let items: Vec<&str> = entries.values().map(|(_, text)| text.as_str()).collect();
-        let items = format!("[{}]", items.join(","));
+        let legacy = list_result(list, &items(list, &entries, Revision::LATEST_LEGACY), None);
+        let early = list_result(list, &items(list, &entries, Revision::V2024_11_05), None);
         Self {
-            legacy: list_result(list, &items, None),
-            modern: list_result(list, &items, Some(server_info)),
-            targets: entries.into_iter().map(|(key, (target, _))| (key, target)).collect(),
+            early: if early == legacy { legacy.clone() } else { early },
+            legacy,
+            modern: list_result(list, &items(list, &entries, Revision::LATEST), Some(server_info)),
+            targets: entries.into_iter().map(|(key, entry)| (key, entry.target)).collect(),
         }
     }
+}
+
+/// The entries for a client of revision `to`, as a JSON array.
+fn items(list: List, entries: &BTreeMap<String, Entry>, to: Revision) -> String {
+    let texts = entries.values().map(|entry| match list {
+        List::Tools => descriptor::tool(&entry.text, entry.era, to),
+        List::Resources | List::Templates | List::Prompts => Cow::Borrowed(entry.text.as_str()),
+    });
+    format!("[{}]", texts.collect::<Vec<_>>().join(","))
 }
 
 /// The key and the text of an entry as clients see it. URIs stay as they are.
@@ -196,7 +218,7 @@ mod tests {
 
     fn member(prefix: &str, tools: &[Value]) -> MemberCatalog {
         let item = |tool: &Value| Item::read(List::Tools, serde_json::value::to_raw_value(tool).unwrap()).unwrap();
-        let mut catalog = Catalog::default();
+        let mut catalog = Catalog::new(Era::Legacy);
         catalog.tools = tools.iter().map(item).collect();
         MemberCatalog {
             server: format!("server-{prefix}"),
@@ -205,8 +227,8 @@ mod tests {
         }
     }
 
-    fn tools(index: &Index, era: Era) -> Value {
-        serde_json::from_slice(index.list(List::Tools).result(era)).unwrap()
+    fn tools(index: &Index, revision: Revision) -> Value {
+        serde_json::from_slice(index.list(List::Tools).result(revision)).unwrap()
     }
 
     #[test]
@@ -219,7 +241,7 @@ mod tests {
             "{}",
         );
         assert_eq!(
-            tools(&index, Era::Legacy),
+            tools(&index, Revision::LATEST_LEGACY),
             json!({"tools": [{"name": "a__x"}, {"name": "b__x"}]})
         );
         let target = index.list(List::Tools).target("a__x").unwrap();
@@ -240,7 +262,7 @@ mod tests {
         let index = Index::build(&[member("p", std::slice::from_ref(&odd))], "{}");
         let mut expected = odd;
         expected["name"] = json!("p__x");
-        assert_eq!(tools(&index, Era::Modern)["tools"], json!([expected]));
+        assert_eq!(tools(&index, Revision::LATEST)["tools"], json!([expected]));
     }
 
     #[test]
@@ -250,7 +272,10 @@ mod tests {
             member("", &[json!({"name": "x", "from": 2})]),
         ];
         let index = Index::build(&members, "{}");
-        assert_eq!(tools(&index, Era::Legacy), json!({"tools": [{"name": "x", "from": 1}]}));
+        assert_eq!(
+            tools(&index, Revision::LATEST_LEGACY),
+            json!({"tools": [{"name": "x", "from": 1}]})
+        );
         assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 0));
     }
 
@@ -258,11 +283,38 @@ mod tests {
     fn a_federation_without_members_lists_empty_arrays() {
         let index = Index::build(&[], r#"{"name":"f"}"#);
         for list in List::ALL {
-            let legacy: Value = serde_json::from_slice(index.list(list).result(Era::Legacy)).unwrap();
+            let legacy: Value = serde_json::from_slice(index.list(list).result(Revision::LATEST_LEGACY)).unwrap();
             assert_eq!(legacy, json!({list.member(): []}));
-            let modern: Value = serde_json::from_slice(index.list(list).result(Era::Modern)).unwrap();
+            let modern: Value = serde_json::from_slice(index.list(list).result(Revision::LATEST)).unwrap();
             assert_eq!(modern["ttlMs"], 0);
             assert_eq!(modern["_meta"][meta::SERVER_INFO]["name"], "f");
         }
+    }
+
+    #[test]
+    fn each_revision_gets_the_tools_it_can_read_and_equal_lists_are_kept_once() {
+        let plain = json!({"name": "x"});
+        let index = Index::build(&[member("", std::slice::from_ref(&plain))], "{}");
+        let bytes = |index: &Index, revision| index.list(List::Tools).result(revision).as_ptr();
+        assert_eq!(
+            bytes(&index, Revision::V2025_03_26),
+            bytes(&index, Revision::V2025_06_18),
+            "shared"
+        );
+
+        let tool = json!({
+            "name": "x", "outputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"},
+        });
+        let array = json!({"name": "y", "outputSchema": {"type": "array"}});
+        let index = Index::build(&[member("", &[tool.clone(), array.clone()])], "{}");
+        let listed = |revision| tools(&index, revision)["tools"].take();
+        let early = json!([{"name": "x", "execution": {"taskSupport": "optional"}}, {"name": "y"}]);
+        assert_eq!(listed(Revision::V2024_11_05), early);
+        assert_eq!(listed(Revision::V2025_03_26), early);
+        let legacy = json!([tool, {"name": "y"}]);
+        assert_eq!(listed(Revision::V2025_06_18), legacy);
+        assert_eq!(listed(Revision::V2025_11_25), legacy);
+        let modern = json!([{"name": "x", "outputSchema": {"type": "object"}}, array]);
+        assert_eq!(listed(Revision::V2026_07_28), modern);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Values of others travel as raw JSON: only envelopes and the members that are rewritten are read.
 
+pub mod content;
+pub mod descriptor;
 pub mod headers;
 pub mod message;
 pub mod meta;

@@ -1,20 +1,13 @@
-//! Results between the eras: what only one of them knows is added or taken away, everything else stays as written.
+//! Results between revisions and eras: what only one side knows is added or taken away, everything else stays as
+//! written.
 
+use super::content;
 use super::message::Id;
 use super::meta;
 use super::method::Method;
 use super::object::{self, Members, ObjectWriter};
 use super::rpc_error::RpcError;
-use super::version::Era;
-
-/// How long, and by whom, a Modern result may be kept (2026-07-28, caching).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheHint {
-    /// Results of this method carry no hint.
-    Absent,
-    /// Stale at once, and only for the one who asked.
-    PrivateStale,
-}
+use super::version::{Era, Revision};
 
 /// Why an upstream's result cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,25 +20,27 @@ pub enum ResultError {
     UnknownType,
 }
 
-/// Writes the whole response to a client of era `to` for `raw`, the result of an upstream of era `from`.
+/// Writes the whole response to a client of revision `to` for `raw`, the result of an upstream of era `from` for
+/// `method`.
 ///
 /// `server_info` is what the federation says of itself, as JSON.
 pub fn response(
     id: Id<'_>,
+    method: Method,
     raw: &str,
     from: Era,
-    to: Era,
-    cache: CacheHint,
+    to: Revision,
     server_info: &str,
 ) -> Result<Vec<u8>, ResultError> {
+    let raw = &*content::for_client(raw, method, to);
     let mut out = Vec::with_capacity(raw.len() + server_info.len() + 192);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.extend_from_slice(id.as_json().as_bytes());
     out.extend_from_slice(b",\"result\":");
-    match (from, to) {
+    match (from, to.era()) {
         (Era::Legacy, Era::Legacy) if raw.starts_with('{') => out.extend_from_slice(raw.as_bytes()),
         (_, Era::Legacy) => write_for_legacy(&mut out, raw)?,
-        (_, Era::Modern) => write_for_modern(&mut out, raw, cache, server_info)?,
+        (_, Era::Modern) => write_for_modern(&mut out, raw, method, server_info)?,
     }
     out.push(b'}');
     Ok(out)
@@ -108,7 +103,9 @@ fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
     Ok(())
 }
 
-fn write_for_modern(out: &mut Vec<u8>, raw: &str, cache: CacheHint, server_info: &str) -> Result<(), ResultError> {
+fn write_for_modern(out: &mut Vec<u8>, raw: &str, method: Method, server_info: &str) -> Result<(), ResultError> {
+    // How long, and by whom, a result may be kept is said of resources only (2026-07-28, caching).
+    let is_cacheable = method == Method::ResourcesRead;
     let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
     check_type(&members)?;
     let mut object = ObjectWriter::open(out);
@@ -116,11 +113,11 @@ fn write_for_modern(out: &mut Vec<u8>, raw: &str, cache: CacheHint, server_info:
     for (name, value) in members.iter() {
         match name {
             "resultType" | "_meta" => {}
-            "ttlMs" | "cacheScope" if cache != CacheHint::Absent => {}
+            "ttlMs" | "cacheScope" if is_cacheable => {}
             _ => object.member(name, value.get()),
         }
     }
-    if cache == CacheHint::PrivateStale {
+    if is_cacheable {
         object.member("ttlMs", "0");
         object.string("cacheScope", "private");
     }
@@ -171,9 +168,9 @@ const COMPLETE: &str = "complete";
 mod tests {
     use super::*;
 
-    fn shaped(result: &str, from: Era, to: Era, cache: CacheHint) -> String {
+    fn shaped(method: Method, result: &str, from: Era, to: Revision) -> String {
         let id: &serde_json::value::RawValue = serde_json::from_str("7").unwrap();
-        match response(Id::from_raw(id).unwrap(), result, from, to, cache, "{\"name\":\"f\"}") {
+        match response(Id::from_raw(id).unwrap(), method, result, from, to, "{\"name\":\"f\"}") {
             Ok(out) => {
                 let text = String::from_utf8(out).unwrap();
                 text.strip_prefix(r#"{"jsonrpc":"2.0","id":7,"result":"#)
@@ -190,12 +187,12 @@ mod tests {
     fn a_modern_result_loses_for_a_legacy_client_what_only_modern_knows() {
         let modern = r#"{"resultType":"complete","content":[ ],"odd":1.0,"ttlMs":5,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{},"k":1}}"#;
         assert_eq!(
-            shaped(modern, Era::Modern, Era::Legacy, CacheHint::Absent),
+            shaped(Method::ToolsCall, modern, Era::Modern, Revision::LATEST_LEGACY),
             r#"{"content":[ ],"odd":1.0,"_meta":{"k":1}}"#
         );
         let only_info = r#"{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#;
         assert_eq!(
-            shaped(only_info, Era::Modern, Era::Legacy, CacheHint::Absent),
+            shaped(Method::ToolsCall, only_info, Era::Modern, Revision::LATEST_LEGACY),
             r#"{"content":[]}"#
         );
     }
@@ -205,19 +202,19 @@ mod tests {
         let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f"}}"#;
         assert_eq!(
             shaped(
+                Method::ToolsCall,
                 r#"{"content":[],"x":{"y":1}}"#,
                 Era::Legacy,
-                Era::Modern,
-                CacheHint::Absent
+                Revision::LATEST
             ),
             format!(r#"{{"resultType":"complete","content":[],"x":{{"y":1}},{info}}}"#)
         );
         assert_eq!(
             shaped(
+                Method::ResourcesRead,
                 r#"{"contents":[],"ttlMs":9}"#,
                 Era::Legacy,
-                Era::Modern,
-                CacheHint::PrivateStale
+                Revision::LATEST
             ),
             format!(r#"{{"resultType":"complete","contents":[],"ttlMs":0,"cacheScope":"private",{info}}}"#)
         );
@@ -226,7 +223,21 @@ mod tests {
     #[test]
     fn between_equal_eras_a_legacy_result_is_passed_byte_for_byte() {
         let odd = r#"{ "content" : [ ], "resultType":"mine", "_meta": {} }"#;
-        assert_eq!(shaped(odd, Era::Legacy, Era::Legacy, CacheHint::Absent), odd);
+        assert_eq!(
+            shaped(Method::ToolsCall, odd, Era::Legacy, Revision::LATEST_LEGACY),
+            odd
+        );
+    }
+
+    #[test]
+    fn content_is_shaped_for_the_revision_before_the_era() {
+        let modern = r#"{"resultType":"complete","structuredContent":[1],"content":[]}"#;
+        let shaped = |to| shaped(Method::ToolsCall, modern, Era::Modern, to);
+        assert_eq!(
+            shaped(Revision::V2025_11_25),
+            r#"{"content":[{"type":"text","text":"[1]"}]}"#
+        );
+        assert!(shaped(Revision::LATEST).contains(r#""structuredContent":[1],"content":[]"#));
     }
 
     #[test]
@@ -254,7 +265,15 @@ mod tests {
 
     #[test]
     fn results_that_were_not_asked_for_are_refused() {
-        assert!(shaped(r#"{"resultType":"task"}"#, Era::Modern, Era::Legacy, CacheHint::Absent).contains("resultType"));
-        assert!(shaped("[]", Era::Modern, Era::Modern, CacheHint::Absent).contains("not a JSON object"));
+        assert!(
+            shaped(
+                Method::ToolsCall,
+                r#"{"resultType":"task"}"#,
+                Era::Modern,
+                Revision::LATEST_LEGACY
+            )
+            .contains("resultType")
+        );
+        assert!(shaped(Method::ToolsCall, "[]", Era::Modern, Revision::LATEST).contains("not a JSON object"));
     }
 }

@@ -15,8 +15,7 @@ use crate::mcp::RpcError;
 
 /// Reads every list that the server declares.
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
-    let mut catalog = Catalog::default();
-    catalog.complete = true;
+    let mut catalog = Catalog::new(connection.peer().era());
     for list in List::ALL {
         if connection.peer().offers(list.capability()) {
             let complete = read_list(connection, list, timeouts, catalog.list_mut(list)).await?;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use mcpfleet::api::{MCPFederation, MCPServer};
 use mcpfleet::fleet::UpstreamState;
 use mcpfleet::operator::server::apply::{Applier, Outcome, Owned};
@@ -268,23 +268,11 @@ async fn a_malformed_object_is_skipped_and_the_others_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_custom_resources_it_waits_for_them() {
-    let Some(server) = ApiServer::alone().await else {
+    let Some(server) = ApiServer::bare().await else {
         return;
     };
     let namespace = server.namespace("edge-late").await;
     let client = server.client().await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in definitions.list(&ListParams::default()).await.unwrap() {
-        definitions
-            .delete(&definition.name_any(), &DeleteParams::default())
-            .await
-            .unwrap();
-    }
-    until("no definitions", async || {
-        let left = definitions.list(&ListParams::default()).await.unwrap().items;
-        left.is_empty().then_some(())
-    })
-    .await;
     let replica = Replica::start(client.clone(), options(&namespace));
     let early = tokio::time::timeout(Duration::from_secs(1), replica.input()).await;
     assert!(early.is_err(), "nothing can be planned yet");

@@ -16,6 +16,7 @@ mod interop;
 mod invalid;
 mod leader;
 mod metrics;
+mod revisions;
 mod streaming;
 mod support;
 mod up;

@@ -82,8 +82,10 @@ async fn sick_servers_delay_nobody_and_are_named() {
 #[tokio::test]
 async fn all_pages_of_a_list_are_followed_even_by_an_empty_cursor() {
     let server = Upstream::start(|seen| {
-        let page =
-            |range: std::ops::Range<usize>| -> Value { range.map(|i| json!({"name": format!("t{i:02}")})).collect() };
+        let page = |range: std::ops::Range<usize>| -> Value {
+            let tool = |i| json!({"name": format!("t{i:02}"), "inputSchema": {"type": "object"}});
+            range.map(tool).collect()
+        };
         match (seen.method(), seen.body["params"]["cursor"].as_str()) {
             ("tools/list", None) => seen.result(json!({"tools": page(0..10), "nextCursor": ""})),
             ("tools/list", Some("")) => seen.result(json!({"tools": page(10..20), "nextCursor": "c2"})),

@@ -45,6 +45,11 @@ impl ApiServer {
         Some(Self::start(&Self::programs()?).await)
     }
 
+    /// The same without our custom resources.
+    pub(crate) async fn bare() -> Option<Self> {
+        Some(Self::start_bare(&Self::programs()?).await)
+    }
+
     fn programs() -> Option<PathBuf> {
         let programs = programs(&["kube-apiserver", "etcd"]);
         if programs.is_none() {
@@ -78,10 +83,15 @@ impl ApiServer {
     }
 
     async fn start(programs: &Path) -> Self {
+        let server = Self::start_bare(programs).await;
+        server.install().await;
+        server
+    }
+
+    async fn start_bare(programs: &Path) -> Self {
         for _ in 0..3 {
             // A free port may be taken by somebody else before it is used: then all of it is tried again.
             if let Some(server) = Self::try_start(programs).await {
-                server.install().await;
                 return server;
             }
         }

@@ -11,6 +11,7 @@ use mcpfleet::api::MCPFederation;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
 use mcpfleet::fleet::{DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
 use mcpfleet::gateway::Gateway;
+use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
 use mcpfleet::upstream::{Endpoint, HttpEndpoint, Timeouts};
 use serde_json::{Value, json};
@@ -125,15 +126,25 @@ impl TestGateway {
             .await
     }
 
-    /// Sends a request as it is.
+    /// Sends a request as it is; the answer must fit the schema of its revision.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
-        http::send(&self.client, request).await
+        http::exchange(&self.client, request).await
+    }
+
+    /// A request for `method` from a client of `revision`; gives the whole response.
+    pub(crate) async fn ask(&self, revision: Revision, method: &str, params: Value) -> Value {
+        if revision.era() == Era::Modern {
+            return self.modern(method, params).await;
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post(body, &[("mcp-protocol-version", revision.as_str())])
+            .await
+            .json()
     }
 
     /// A Legacy request for `method`; gives the whole response.
     pub(crate) async fn legacy(&self, method: &str, params: Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.post(body, &[("mcp-protocol-version", "2025-11-25")]).await.json()
+        self.ask(Revision::LATEST_LEGACY, method, params).await
     }
 
     /// A Modern request for `method`; gives the whole response.

@@ -10,6 +10,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use super::wire;
+
 /// A client with connections of its own.
 pub(crate) type Http = Client<HttpConnector, Full<Bytes>>;
 
@@ -45,6 +47,16 @@ pub(crate) async fn send(client: &Http, request: Request<Full<Bytes>>) -> Reply 
     }
 }
 
+/// Sends a request to an MCP endpoint, and holds the answer against the schema of its revision.
+pub(crate) async fn exchange(client: &Http, request: Request<Full<Bytes>>) -> Reply {
+    let headers = request.headers().clone();
+    #[allow(clippy::disallowed_methods, reason = "the test itself has made the body")]
+    let body = request.body().clone().collect().await.unwrap().to_bytes();
+    let reply = send(client, request).await;
+    wire::assert_reply(&headers, &String::from_utf8_lossy(&body), &reply);
+    reply
+}
+
 /// A GET.
 pub(crate) async fn get(url: &str) -> Reply {
     send(&client(), Request::get(url).body(Full::default()).unwrap()).await
@@ -56,5 +68,5 @@ pub(crate) async fn post(url: &str, message: &Value) -> Value {
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
         .body(Full::new(Bytes::from(message.to_string())));
-    send(&client(), request.unwrap()).await.json()
+    exchange(&client(), request.unwrap()).await.json()
 }

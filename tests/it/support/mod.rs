@@ -13,4 +13,5 @@ pub(crate) mod replica;
 pub(crate) mod skip;
 pub(crate) mod up;
 pub(crate) mod upstream;
+pub(crate) mod wire;
 pub(crate) mod world;

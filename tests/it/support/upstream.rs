@@ -12,6 +12,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use super::wire;
+
 /// One request as the server got it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -94,6 +96,7 @@ type Script = dyn Fn(&Seen) -> Answer + Send + Sync;
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
+    problems: Arc<Mutex<Vec<String>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -101,6 +104,7 @@ pub(crate) struct Upstream {
 struct Shared {
     script: Arc<Script>,
     seen: Arc<Mutex<Vec<Seen>>>,
+    problems: Arc<Mutex<Vec<String>>>,
 }
 
 impl Upstream {
@@ -120,10 +124,17 @@ impl Upstream {
         let shared = Shared {
             script: Arc::new(script),
             seen: Arc::clone(&seen),
+            problems: Arc::default(),
         };
+        let problems = Arc::clone(&shared.problems);
         let router = Router::new().fallback(handle).with_state(shared);
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, seen, task }
+        Self {
+            address,
+            seen,
+            problems,
+            task,
+        }
     }
 
     /// Everything it was asked so far.
@@ -137,9 +148,12 @@ impl Upstream {
     }
 }
 
+/// The end of a test: everything that the gateway sent must have been of its revision.
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.task.abort();
+        let problems = self.problems.lock().unwrap();
+        assert!(problems.is_empty() || std::thread::panicking(), "{problems:#?}");
     }
 }
 
@@ -188,11 +202,16 @@ async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, 
     let text = String::from_utf8_lossy(&body).into_owned();
     let body = serde_json::from_str(&text).unwrap_or(Value::Null);
     let seen = Seen {
-        http,
+        http: http.clone(),
         headers,
         body,
         text,
     };
+    if http == Method::POST {
+        let found = wire::problems_to_server(&seen.headers, &seen.body);
+        let found = found.iter().map(|problem| format!("{problem}, in {}", seen.text));
+        shared.problems.lock().unwrap().extend(found);
+    }
     shared.seen.lock().unwrap().push(seen.clone());
     match (shared.script)(&seen) {
         Answer::Hang => {
