@@ -112,7 +112,8 @@ async fn a_namespace_on_its_way_out_is_left_alone() {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 
-    let outcome = apply_a_workload(client, &namespace, true).await.unwrap();
+    let late: MCPServer = serde_json::from_value(late(&namespace)).unwrap();
+    let outcome = apply_a_workload(client, &late, true).await.unwrap();
     let refusal = outcome.refusal.unwrap();
     assert_eq!((refusal.reason, refusal.retry), ("NamespaceTerminating", false));
 
@@ -129,30 +130,41 @@ async fn without_a_mandate_nothing_is_written() {
     };
     let namespace = server.namespace("edge-mandate").await;
     let client = server.client().await;
-    let refused = apply_a_workload(client.clone(), &namespace, false).await.unwrap_err();
+    // A real one: what an owner that does not exist owns is taken away at once.
+    let servers: Api<MCPServer> = Api::namespaced(client.clone(), &namespace);
+    let late = servers
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(late(&namespace)).unwrap(),
+        )
+        .await
+        .unwrap();
+    let refused = apply_a_workload(client.clone(), &late, false).await.unwrap_err();
     assert_eq!(refused.reason(), "NotLeading");
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
     assert_eq!(services.get_opt("late").await.unwrap(), None);
-    // With one it is. (The garbage collector takes it away again: its owner does not exist.)
-    let outcome = apply_a_workload(client, &namespace, true).await.unwrap();
+    let outcome = apply_a_workload(client, &late, true).await.unwrap();
     assert!(outcome.deployment.is_some() && outcome.in_step);
 }
 
-/// Writes the workload of a server, as a leader whose mandate holds or not.
-async fn apply_a_workload(client: Client, namespace: &str, mandate: bool) -> Result<Outcome, Error> {
-    let server: MCPServer = serde_json::from_value(json!({
+/// A container server that belongs to no install which runs here.
+fn late(namespace: &str) -> Value {
+    json!({
         "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPServer",
         "metadata": {"name": "late", "namespace": namespace, "uid": "00000000-0000-0000-0000-000000000001"},
-        "spec": {"container": container()},
-    }))
-    .unwrap();
-    let workload = render(&server, server.spec.container.as_ref().unwrap(), None);
+        "spec": {"class": "nobody", "container": container()},
+    })
+}
+
+/// Writes the workload of `server`, as a leader whose mandate holds or not.
+async fn apply_a_workload(client: Client, server: &MCPServer, mandate: bool) -> Result<Outcome, Error> {
+    let workload = render(server, server.spec.container.as_ref().unwrap(), None);
     let intent = Intent::Run {
         workload: Box::new(workload),
         scale: Some(1),
     };
     let applier = Applier::new(client, Mandate::new(move || mandate));
-    applier.apply(&server, &intent, Owned::default()).await
+    applier.apply(server, &intent, Owned::default()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
