@@ -48,6 +48,10 @@ pub const JSON_DEPTH_MAX: usize = 128;
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Most request headers.
 pub const HEADER_COUNT_MAX: usize = 100;
+/// Most arguments of one tool that are repeated as headers, so that they fit into [`HEADER_COUNT_MAX`] with all others.
+pub const PARAM_HEADERS_MAX: usize = 64;
+/// Deepest property of a schema whose argument is repeated as a header.
+pub const PARAM_HEADER_DEPTH_MAX: usize = 32;
 
 /// An answer that takes longer than this becomes an event stream, if the client takes one.
 pub const STREAM_DELAY: Duration = Duration::from_secs(2);
