@@ -13,7 +13,7 @@ use crate::index::{List, Target};
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, message, meta, shape};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call};
+use crate::upstream::{Body, Call, Error};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +164,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
         target: &target.original,
         params,
         meta: request.meta,
+        param_headers: target.param_headers.as_deref(),
         sink: request
             .intermediate
             .and_then(|out| Relay::wanted(request.meta, out.clone()))
@@ -171,6 +172,9 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
     };
     let reply = match upstream.call(call).await {
         Ok(reply) => reply,
+        Err(Error::Arguments(error)) => {
+            return refused(request, &RpcError::new(RpcError::INVALID_PARAMS, error.to_string()));
+        }
         Err(error) => return failed(request, &format!("member {:?}: {error}", member.name)),
     };
     match reply.body() {

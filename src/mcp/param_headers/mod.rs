@@ -46,6 +46,12 @@ impl ParamHeaders {
     }
 }
 
+/// A quick look that spares most tools the reading: false if `json` holds no annotation. Names may be written with
+/// escapes.
+pub fn may_be_annotated(json: &str) -> bool {
+    schema::may_be_annotated(json)
+}
+
 /// `input_schema` without its annotations, valid or not, and otherwise byte for byte; `None` if it cannot be read.
 pub fn without_annotations(input_schema: &RawValue) -> Option<String> {
     schema::without_annotations(input_schema)

@@ -57,11 +57,12 @@ impl InvalidAnnotation {
     }
 }
 
+pub(super) fn may_be_annotated(json: &str) -> bool {
+    json.contains(KEYWORD) || json.contains("\\u")
+}
+
 pub(super) fn read(schema: &RawValue) -> Result<Option<ParamHeaders>, InvalidAnnotation> {
     let text = schema.get();
-    if !may_be_annotated(text) {
-        return Ok(None);
-    }
     match walk(text) {
         // Nothing that clients would take for an annotation.
         Err(_) if !text.contains(KEYWORD) => Ok(None),
@@ -97,11 +98,6 @@ pub(super) fn without_annotations(schema: &RawValue) -> Option<String> {
     }
     out.push_str(text.get(rest..)?);
     Some(out)
-}
-
-/// A quick look that spares most schemas the reading. Names may be written with escapes.
-fn may_be_annotated(text: &str) -> bool {
-    text.contains(KEYWORD) || text.contains("\\u")
 }
 
 #[cfg(test)]
