@@ -120,6 +120,8 @@ impl Catalog {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            withheld: Vec::new(),
+            withheld_more: 0,
             complete: true,
             digest: String::new(),
         }

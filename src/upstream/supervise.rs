@@ -215,8 +215,11 @@ impl Inner {
     /// Names the tools that `catalog` withholds and the one before did not: they would be missed without a trace.
     fn tell_withheld(&self, catalog: &Catalog) {
         self.metrics.withheld(catalog.withheld.len() + catalog.withheld_more);
-        let known = self.state.borrow().catalog.clone().unwrap_or_default();
-        for tool in catalog.withheld.iter().filter(|tool| !known.withheld.contains(tool)) {
+        let before = self.state.borrow().catalog.clone();
+        let (known, known_more) = before.as_deref().map_or((&[][..], 0), |catalog| {
+            (catalog.withheld.as_slice(), catalog.withheld_more)
+        });
+        for tool in catalog.withheld.iter().filter(|tool| !known.contains(tool)) {
             let (name, cause) = (&tool.name, &tool.cause);
             tracing::warn!(
                 server = self.name,
@@ -225,7 +228,7 @@ impl Inner {
                 "a tool is withheld: {cause}"
             );
         }
-        if catalog.withheld_more != known.withheld_more {
+        if catalog.withheld_more != known_more {
             tracing::warn!(
                 server = self.name,
                 more = catalog.withheld_more,
