@@ -25,6 +25,8 @@ pub const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A catalog is read again after this long.
 pub const CATALOG_TTL: Duration = Duration::from_secs(60);
+/// Calls whose headers a server refuses make its catalog be read again no sooner after the last time.
+pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
 /// A failed upstream is tried again after this long, doubling up to [`RETRY_MAX`].
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two tries of a failed upstream.
@@ -35,6 +37,8 @@ pub const STALE_FOR: Duration = Duration::from_secs(600);
 pub const LIST_PAGES_MAX: usize = 1_000;
 /// Most items of one list that are kept.
 pub const LIST_ITEMS_MAX: usize = 100_000;
+/// Most tools that are named as withheld; of more, the number is told.
+pub const WITHHELD_MAX: usize = 100;
 
 /// Largest request body taken from a client.
 pub const REQUEST_BODY_MAX: usize = 4 << 20;
@@ -48,6 +52,10 @@ pub const JSON_DEPTH_MAX: usize = 128;
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Most request headers.
 pub const HEADER_COUNT_MAX: usize = 100;
+/// Most arguments of one tool that are repeated as headers, so that they fit into [`HEADER_COUNT_MAX`] with all others.
+pub const PARAM_HEADERS_MAX: usize = 64;
+/// Deepest property of a schema whose argument is repeated as a header.
+pub const PARAM_HEADER_DEPTH_MAX: usize = 32;
 
 /// An answer that takes longer than this becomes an event stream, if the client takes one.
 pub const STREAM_DELAY: Duration = Duration::from_secs(2);

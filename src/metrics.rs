@@ -24,6 +24,7 @@ pub struct Metrics {
     upstream_seconds: HistogramVec,
     upstream_failures: IntCounterVec,
     catalog_items: GaugeVec,
+    catalog_withheld: GaugeVec,
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
 }
@@ -64,6 +65,7 @@ pub struct ServerMetrics {
     seconds: Histogram,
     failures: IntCounterVec,
     items: GaugeVec,
+    withheld: Gauge,
 }
 
 const METHODS: [Method; 10] = [
@@ -139,6 +141,11 @@ impl Metrics {
                 "Entries that a server lists.",
                 &["server", "list"],
             )?,
+            catalog_withheld: gauge(
+                "mcpfleet_catalog_withheld",
+                "Tools that a server lists and that are not offered.",
+                &["server"],
+            )?,
             reconciles: counter(
                 "mcpfleet_reconciles_total",
                 "Reconciliations of objects, by result.",
@@ -191,6 +198,7 @@ impl Metrics {
             seconds: self.upstream_seconds.with_label_values(&[name]),
             failures: self.upstream_failures.clone(),
             items: self.catalog_items.clone(),
+            withheld: self.catalog_withheld.with_label_values(&[name]),
         }
     }
 
@@ -213,6 +221,7 @@ impl Metrics {
         remove_series(&self.upstream_seconds, "server", name);
         remove_series(&self.upstream_failures, "server", name);
         remove_series(&self.catalog_items, "server", name);
+        remove_series(&self.catalog_withheld, "server", name);
     }
 }
 
@@ -260,6 +269,12 @@ impl ServerMetrics {
             .with_label_values(&[self.name.as_str(), list.member()])
             .set(count as f64);
     }
+
+    /// Tells how many tools the server lists that are not offered.
+    pub fn withheld(&self, count: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
+        self.withheld.set(count as f64);
+    }
 }
 
 /// Removes the series of `vec` whose label `label` is `value`, whatever their other labels are.
@@ -301,6 +316,7 @@ mod tests {
             server.request(true, Duration::from_millis(1));
             server.failure("Timeout");
             server.items(List::Tools, 3);
+            server.withheld(2);
             metrics
                 .federation(name)
                 .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
@@ -312,6 +328,7 @@ mod tests {
             r#"mcpfleet_upstream_up{server="default/b"} 1"#,
             r#"mcpfleet_upstream_failures_total{reason="Timeout",server="default/b"} 1"#,
             r#"mcpfleet_catalog_items{list="tools",server="default/b"} 3"#,
+            r#"mcpfleet_catalog_withheld{server="default/b"} 2"#,
             r#"mcpfleet_requests_total{federation="default/b",method="tools/call",outcome="ok"} 1"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");

@@ -204,13 +204,33 @@ pub struct CatalogStatus {
     pub prompts: i64,
     /// True: every page of every list was read.
     pub complete: bool,
-    /// SHA-256 over the lists as they were received.
+    /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
+    /// Tools that the server lists and that are not offered to clients; at most 100 are named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub withheld: Vec<WithheldTool>,
+    /// How many more are withheld than are named.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub truncated: i64,
+}
+
+/// A tool that is not offered to clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WithheldTool {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 fn default_replicas() -> i32 {
     1
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// A duration as Go writes it. The digits are bounded so that no sum overflows.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ObjectKey;
 use crate::api::federation::IndexStatus;
-use crate::api::server::{CatalogStatus, ServerInfo};
+use crate::api::server::{CatalogStatus, ServerInfo, WithheldTool};
 use crate::index::{Catalog, List};
 use crate::upstream::{Endpoint, Peer};
 
@@ -82,7 +82,12 @@ pub(super) fn server_info(peer: &Peer) -> ServerInfo {
 
 /// A catalog in numbers.
 pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
-    let count = |list| i64::try_from(catalog.list(list).len()).unwrap_or(i64::MAX);
+    let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    let count = |list| number(catalog.list(list).len());
+    let withheld = catalog.withheld.iter().map(|tool| WithheldTool {
+        name: tool.name.clone(),
+        reason: tool.cause.to_string(),
+    });
     CatalogStatus {
         tools: count(List::Tools),
         resources: count(List::Resources),
@@ -90,5 +95,7 @@ pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
         prompts: count(List::Prompts),
         complete: catalog.complete,
         digest: catalog.digest().to_owned(),
+        withheld: withheld.collect(),
+        truncated: number(catalog.withheld_more),
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::modern::{self, Refusal};
 use super::relay::Relay;
 
 use crate::fleet::Federation;
@@ -13,7 +15,7 @@ use crate::index::{List, Target};
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, message, meta, shape};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call};
+use crate::upstream::{Body, Call, Error};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +32,15 @@ pub struct Request<'a> {
     pub revision: Revision,
     /// Where goes what is said before the answer, if the client can hear it.
     pub intermediate: Option<&'a mpsc::Sender<Bytes>>,
+    /// The headers that came with it, if the transport has any.
+    pub headers: Option<&'a HeaderMap>,
 }
 
 /// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
     /// The whole response, as JSON.
     pub body: Vec<u8>,
     /// How it is counted.
@@ -118,11 +124,27 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
         );
     };
     match federation.index.list(list).target(&name) {
-        Some(target) => forward(federation, request, target).await,
+        Some(target) => match checked_headers(request, target) {
+            Ok(()) => forward(federation, request, target).await,
+            Err(refusal) => Answer {
+                status: refusal.status,
+                ..refused(request, &refusal.error)
+            },
+        },
         None => {
             let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Unknown {what} {name:?}"));
             refused(request, &error.with_data(json!({"name": name})))
         }
+    }
+}
+
+/// Modern clients repeat arguments as headers where the tool wants it, whoever owns the tool.
+fn checked_headers(request: Request<'_>, target: &Target) -> Result<(), Refusal> {
+    match (request.revision.era(), &target.param_headers, request.headers) {
+        (Era::Modern, Some(annotated), Some(headers)) => {
+            modern::check_param_headers(annotated, request.params, headers)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -164,6 +186,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
         target: &target.original,
         params,
         meta: request.meta,
+        param_headers: target.param_headers.as_deref(),
         sink: request
             .intermediate
             .and_then(|out| Relay::wanted(request.meta, out.clone()))
@@ -171,6 +194,9 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
     };
     let reply = match upstream.call(call).await {
         Ok(reply) => reply,
+        Err(Error::Arguments(error)) => {
+            return refused(request, &RpcError::new(RpcError::INVALID_PARAMS, error.to_string()));
+        }
         Err(error) => return failed(request, &format!("member {:?}: {error}", member.name)),
     };
     match reply.body() {
@@ -184,6 +210,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
                 &federation.server_info,
             ) {
                 Ok(body) => Answer {
+                    status: StatusCode::OK,
                     body,
                     outcome: Outcome::Ok,
                 },
@@ -193,6 +220,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
         Body::Error(error) => {
             let error = shape::error(error, request.method, request.revision.era());
             Answer {
+                status: StatusCode::OK,
                 body: message::error_response(Some(request.id.as_json()), &error),
                 outcome: Outcome::UpstreamError,
             }
@@ -202,6 +230,7 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
 
 fn ok(request: Request<'_>, result: &[u8]) -> Answer {
     Answer {
+        status: StatusCode::OK,
         body: message::response(request.id.as_json(), result),
         outcome: Outcome::Ok,
     }
@@ -209,6 +238,7 @@ fn ok(request: Request<'_>, result: &[u8]) -> Answer {
 
 fn refused(request: Request<'_>, error: &RpcError) -> Answer {
     Answer {
+        status: StatusCode::OK,
         body: message::error_response(Some(request.id.as_json()), &error.to_json()),
         outcome: Outcome::Refused,
     }
@@ -220,6 +250,7 @@ fn failed(request: Request<'_>, text: &str) -> Answer {
         format!("{} failed: {text}", request.method.as_str()),
     );
     Answer {
+        status: StatusCode::OK,
         body: message::error_response(Some(request.id.as_json()), &error.to_json()),
         outcome: Outcome::Failed,
     }

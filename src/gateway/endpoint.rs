@@ -206,13 +206,14 @@ async fn message(
                 meta,
                 revision,
                 intermediate,
+                headers: Some(headers),
             };
             let answer = dispatch(federation, request).await;
             (
                 Some(method),
                 Some(answer.outcome),
                 Finished {
-                    status: StatusCode::OK,
+                    status: answer.status,
                     message: answer.body,
                 },
             )

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::mcp::meta::{self, VersionClaim};
 use crate::mcp::object::{self, Members};
-use crate::mcp::{Method, Revision, RpcError, headers};
+use crate::mcp::{Method, ParamHeaders, Revision, RpcError, headers};
 
 /// Why a request is refused before it is carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +63,18 @@ pub fn check(
         }
     }
     Ok(known)
+}
+
+/// Checks that headers repeat the arguments of a call where the tool's annotations want it.
+pub fn check_param_headers(
+    annotated: &ParamHeaders,
+    params: Option<&Members<'_>>,
+    map: &HeaderMap,
+) -> Result<(), Refusal> {
+    let arguments = params.and_then(|params| params.get("arguments"));
+    annotated
+        .check(arguments, map)
+        .map_err(|found| mismatch(found.to_string()))
 }
 
 /// A refusal of an undecodable request.

@@ -1,9 +1,13 @@
 //! What one upstream offers.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 
-use crate::mcp::{Era, Members, Method};
+use super::withheld::Withheld;
+use crate::defaults;
+use crate::mcp::{Era, Members, Method, ParamHeaders};
 
 /// The lists of one upstream, as it sent them.
 #[derive(Clone, Debug)]
@@ -18,6 +22,10 @@ pub struct Catalog {
     pub templates: Vec<Item>,
     /// What it lists under `prompts/list`.
     pub prompts: Vec<Item>,
+    /// Tools that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
+    pub withheld: Vec<Withheld>,
+    /// How many more there are.
+    pub withheld_more: usize,
     /// False: a list was cut at the page or item cap.
     pub complete: bool,
     digest: String,
@@ -30,6 +38,8 @@ pub struct Item {
     pub key: String,
     /// The whole entry, byte for byte.
     pub raw: Box<RawValue>,
+    /// Which arguments are repeated as headers, if it is a tool that says so.
+    pub param_headers: Option<Arc<ParamHeaders>>,
 }
 
 /// The four lists that every revision knows.
@@ -93,7 +103,11 @@ impl Item {
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
-        (!key.is_empty()).then_some(Self { key, raw })
+        (!key.is_empty()).then_some(Self {
+            key,
+            raw,
+            param_headers: None,
+        })
     }
 }
 
@@ -106,6 +120,8 @@ impl Catalog {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            withheld: Vec::new(),
+            withheld_more: 0,
             complete: true,
             digest: String::new(),
         }
@@ -131,7 +147,17 @@ impl Catalog {
         }
     }
 
-    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order; empty before [`Self::sealed`].
+    /// Leaves a tool out.
+    pub fn withhold(&mut self, tool: Withheld) {
+        if self.withheld.len() < defaults::WITHHELD_MAX {
+            self.withheld.push(tool);
+        } else {
+            self.withheld_more += 1;
+        }
+    }
+
+    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is withheld; empty before
+    /// [`Self::sealed`].
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -147,6 +173,12 @@ impl Catalog {
                 context.update(item.raw.get().as_bytes());
             }
             context.update(b"\0");
+        }
+        for tool in &self.withheld {
+            context.update(format!("\n{:?} {}", tool.name, tool.cause).as_bytes());
+        }
+        if self.withheld_more > 0 {
+            context.update(format!("\n{}", self.withheld_more).as_bytes());
         }
         let hex: String = context
             .finish()

@@ -10,7 +10,7 @@ use super::catalog::{Catalog, Item, List};
 use super::{naming, template};
 use crate::api::federation::IndexStatus;
 use crate::mcp::object::{self, Members, ObjectWriter};
-use crate::mcp::{Era, Revision, descriptor, meta};
+use crate::mcp::{Era, ParamHeaders, Revision, descriptor, meta};
 
 /// The catalog of one member, with what naming needs.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Target {
     pub member: usize,
     /// The name or URI as the member knows it.
     pub original: String,
+    /// Which arguments are repeated as headers, if it is a tool that says so.
+    pub param_headers: Option<Arc<ParamHeaders>>,
 }
 
 /// The merged view of a federation.
@@ -104,6 +106,7 @@ impl Index {
         Some(Target {
             member: owner.member,
             original: uri.to_owned(),
+            param_headers: None,
         })
     }
 
@@ -148,6 +151,7 @@ impl Listing {
                 let target = Target {
                     member: place,
                     original: item.key.clone(),
+                    param_headers: item.param_headers.clone(),
                 };
                 let era = catalog.era;
                 entries.entry(key).or_insert(Entry { target, text, era });
@@ -249,7 +253,8 @@ mod tests {
             *target,
             Target {
                 member: 1,
-                original: "x".into()
+                original: "x".into(),
+                param_headers: None,
             }
         );
         assert_eq!(index.list(List::Tools).target("x"), None);

@@ -4,6 +4,8 @@ pub mod catalog;
 pub mod merge;
 pub mod naming;
 pub mod template;
+pub mod withheld;
 
 pub use catalog::{Catalog, Item, List};
 pub use merge::{Index, Listing, MemberCatalog, Target};
+pub use withheld::{Binding, Withheld};

@@ -32,6 +32,11 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
                     .filter(|(n, _)| *n > 0)
                     .map(|(n, what)| count(*n, what)),
                 );
+                let withheld = i64::try_from(catalog.withheld.len()).unwrap_or(i64::MAX);
+                let withheld = withheld.saturating_add(catalog.truncated);
+                if withheld > 0 {
+                    parts.push(format!("{} withheld", count(withheld, "tool")));
+                }
                 format!("server {key} ready ({era}): {}", parts.join(", "))
             }
         })
@@ -80,7 +85,7 @@ fn count(number: i64, what: &str) -> String {
 mod tests {
     use super::*;
     use crate::api::federation::IndexStatus;
-    use crate::api::server::CatalogStatus;
+    use crate::api::server::{CatalogStatus, WithheldTool};
     use crate::fleet::{FederationObservation, MemberObservation, ServerObservation};
     use crate::upstream::{Endpoint, HttpEndpoint};
 
@@ -121,6 +126,23 @@ mod tests {
         );
         assert_eq!(lines(&ready, &failed), ["server a failed: Timeout: no answer"]);
         assert_eq!(lines(&failed, &Observations::default()), ["server a removed"]);
+    }
+
+    #[test]
+    fn tools_that_are_withheld_are_counted() {
+        let mut now = observed(UpstreamState::Ready, 3);
+        for server in now.servers.values_mut() {
+            let catalog = server.catalog.as_mut().unwrap();
+            catalog.withheld = vec![WithheldTool {
+                name: "t".into(),
+                reason: "r".into(),
+            }];
+            catalog.truncated = 1;
+        }
+        assert_eq!(
+            lines(&Observations::default(), &now),
+            ["server a ready (): 3 tools, 1 prompt, 2 tools withheld"]
+        );
     }
 
     #[test]

@@ -14,10 +14,10 @@ use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::open;
 use super::request::{self, Call, Reply};
-use super::sink::Sink;
 use super::state::Peer;
 use super::stdio::StdioConnection;
 use crate::defaults;
+use crate::index::Binding;
 use crate::mcp::{Envelope, Era, Id, Method, message, notice};
 
 /// A connection whose handshake is done.
@@ -66,27 +66,33 @@ impl Connection {
     /// Reads one page of a list.
     pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
         let params = request::list_params(self.peer.era(), cursor);
-        self.exchange(self.next_id(), method, None, &params, Some(limit), None)
-            .await
+        self.exchange(self.next_id(), method, None, &params, Some(limit)).await
     }
 
     /// Carries a client's request. Dropping the future cancels the request at the server.
     pub(crate) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
         let id = self.next_id();
         let params = call.params(self.peer.era(), id);
-        self.exchange(id, call.method, Some(call.target), &params, limit, call.sink.clone())
-            .await
+        self.exchange(id, call.method, Some(call), &params, limit).await
+    }
+
+    /// Whether the server's annotations of arguments bind us: only a Modern server over HTTP reads headers.
+    pub(crate) fn binding(&self) -> Binding {
+        match (&self.link, self.peer.era()) {
+            (Link::Http(_), Era::Modern) => Binding::Binding,
+            (Link::Http(_), Era::Legacy) | (Link::Stdio(_), _) => Binding::Inert,
+        }
     }
 
     async fn exchange(
         &self,
         id: u64,
         method: Method,
-        target: Option<&str>,
+        call: Option<&Call<'_>>,
         params: &[u8],
         limit: Option<Duration>,
-        sink: Option<Arc<dyn Sink>>,
     ) -> Result<Reply, Error> {
+        let sink = call.and_then(|call| call.sink.clone());
         let body = Bytes::from(message::request(id, method.as_str(), params));
         let era = self.peer.era();
         let answer = async {
@@ -98,7 +104,7 @@ impl Connection {
                         sink: sink.as_deref(),
                         changed: &self.changed,
                     };
-                    link.request(era, method, target, question).await
+                    link.request(era, method, call, question).await
                 }
                 Link::Stdio(child) => Ok(child.request(id, body, sink).await?),
             }
@@ -168,13 +174,16 @@ impl HttpLink {
         &self,
         era: Era,
         method: Method,
-        target: Option<&str>,
+        call: Option<&Call<'_>>,
         question: Question<'_>,
     ) -> Result<Bytes, Error> {
         let answer = match era {
             Era::Modern => {
                 let mut headers = self.headers.clone();
-                routing_headers(&mut headers, method.as_str(), target);
+                routing_headers(&mut headers, method.as_str(), call.map(|call| call.target));
+                if let Some(call) = call {
+                    call.write_param_headers(&mut headers)?;
+                }
                 self.http.ask(&headers, question).await?
             }
             Era::Legacy => {

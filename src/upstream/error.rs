@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::process::SpawnError;
 use super::stdio::{ExitCause, StdioError};
+use crate::mcp::param_headers::ArgumentError;
 
 /// Why a server gave no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +46,9 @@ pub enum Error {
         /// What happened to it.
         message: String,
     },
+    /// The client's arguments cannot be sent as the server wants them; it was not asked.
+    #[error("the arguments cannot be sent: {0}")]
+    Arguments(#[from] ArgumentError),
     /// The server is not connected now.
     #[error("the server is not connected: {0}")]
     NotConnected(String),
@@ -63,6 +67,7 @@ impl Error {
             Self::TooLarge(_) => "TooLarge",
             Self::Refused(_) => "HandshakeRefused",
             Self::Process { reason, .. } => reason,
+            Self::Arguments(_) => "InvalidArguments",
             Self::NotConnected(_) => "NotConnected",
         }
     }

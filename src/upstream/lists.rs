@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
 use super::endpoint::Timeouts;
 use super::error::Error;
-use super::request::Body;
+use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
 use crate::mcp::RpcError;
@@ -18,19 +17,19 @@ pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) ->
     let mut catalog = Catalog::new(connection.peer().era());
     for list in List::ALL {
         if connection.peer().offers(list.capability()) {
-            let complete = read_list(connection, list, timeouts, catalog.list_mut(list)).await?;
+            let complete = read_list(connection, list, timeouts, &mut catalog).await?;
             catalog.complete &= complete;
         }
     }
     Ok(catalog.sealed())
 }
 
-/// Follows the pages of `list` into `items`; false if it was cut at a cap.
+/// Follows the pages of `list` into `catalog`; false if it was cut at a cap.
 async fn read_list(
     connection: &Connection,
     list: List,
     timeouts: Timeouts,
-    items: &mut Vec<Item>,
+    catalog: &mut Catalog,
 ) -> Result<bool, Error> {
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
@@ -39,11 +38,11 @@ async fn read_list(
         let page = match reply.body() {
             Body::Result(result) => Page::read(list, result)?,
             // Declared, yet not served: nothing is offered.
-            Body::Error(error) if cursor.is_none() && code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
+            Body::Error(error) if cursor.is_none() && error_code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
                 return Ok(true);
             }
             Body::Error(error) => {
-                let code = code(error).unwrap_or_default();
+                let code = error_code(error).unwrap_or_default();
                 return Err(Error::Protocol(format!(
                     "{} was answered with error {code}",
                     list.method().as_str()
@@ -51,11 +50,15 @@ async fn read_list(
             }
         };
         for raw in page.items {
-            if items.len() == defaults::LIST_ITEMS_MAX {
+            if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(false);
             }
             match Item::read(list, raw) {
-                Some(item) => items.push(item),
+                Some(tool) if list == List::Tools => match tool.annotated(connection.binding()) {
+                    Ok(tool) => catalog.tools.push(tool),
+                    Err(withheld) => catalog.withhold(withheld),
+                },
+                Some(item) => catalog.list_mut(list).push(item),
                 None => tracing::warn!(list = list.member(), "an entry without {} is left out", list.key()),
             }
         }
@@ -91,14 +94,6 @@ impl Page {
         };
         Ok(Self { items, next })
     }
-}
-
-fn code(error: &str) -> Option<i64> {
-    #[derive(Deserialize)]
-    struct Code {
-        code: i64,
-    }
-    serde_json::from_str::<Code>(error).ok().map(|error| error.code)
 }
 
 #[cfg(test)]

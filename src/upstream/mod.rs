@@ -11,6 +11,7 @@ mod lists;
 mod open;
 pub(crate) mod process;
 mod request;
+mod reread;
 mod serve;
 mod sink;
 mod state;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::error::Error;
@@ -12,7 +13,7 @@ use super::sink::Sink;
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Envelope, Era, Method, meta};
+use crate::mcp::{Envelope, Era, Method, ParamHeaders, RpcError, meta};
 
 /// A client's request as it goes to the server that owns its target.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Call<'a> {
     pub params: &'a Members<'a>,
     /// The `_meta` in them, if it is an object.
     pub meta: Option<&'a Members<'a>>,
+    /// Which arguments a Modern server over HTTP wants repeated as headers.
+    pub param_headers: Option<&'a ParamHeaders>,
     /// Who hears what the server says before its answer.
     pub sink: Option<Arc<dyn Sink>>,
 }
@@ -76,6 +79,14 @@ impl Call<'_> {
         meta::write_for_upstream(&mut params, self.meta, hop);
         params.close();
         out
+    }
+
+    /// Writes the headers that repeat arguments: what stands in `map` under their names, configured or not, gives way.
+    pub(crate) fn write_param_headers(&self, map: &mut HeaderMap) -> Result<(), Error> {
+        if let Some(annotated) = self.param_headers {
+            annotated.write(self.params.get("arguments"), map)?;
+        }
+        Ok(())
     }
 }
 
@@ -132,6 +143,20 @@ impl Reply {
             Body::Result(text)
         }
     }
+
+    /// Whether the server refused the request for its headers, before it did anything.
+    pub(crate) fn refuses_headers(&self) -> bool {
+        matches!(self.body(), Body::Error(error) if error_code(error) == Some(RpcError::HEADER_MISMATCH))
+    }
+}
+
+/// The code of an error object.
+pub(crate) fn error_code(error: &str) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    serde_json::from_str::<Code>(error).ok().map(|error| error.code)
 }
 
 /// Where `part`, borrowed from `whole`, stands in it.
@@ -152,6 +177,7 @@ mod tests {
             target: "add",
             params: &params,
             meta: meta.as_ref(),
+            param_headers: None,
             sink: None,
         };
         String::from_utf8(call.params(era, 7)).unwrap()

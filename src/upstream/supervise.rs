@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
@@ -14,9 +14,10 @@ use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::lists;
 use super::request::{Call, Reply};
+use super::reread::Rereads;
 use super::state::{Health, State};
 use crate::defaults;
-use crate::index::List;
+use crate::index::{Binding, Catalog, List};
 use crate::mcp::Method;
 use crate::metrics::ServerMetrics;
 
@@ -35,6 +36,7 @@ struct Inner {
     live: ArcSwapOption<Connection>,
     state: watch::Sender<Arc<State>>,
     wake: Notify,
+    rereads: Rereads,
     stop: CancellationToken,
     metrics: ServerMetrics,
 }
@@ -49,6 +51,7 @@ impl Upstream {
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
+            rereads: Rereads::default(),
             stop: CancellationToken::new(),
             metrics,
         });
@@ -69,7 +72,10 @@ impl Upstream {
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
         let reply = self.inner.call(&call).await;
-        self.inner.metrics.request(reply.is_ok(), started.elapsed());
+        // Arguments that cannot be sent are the client's affair: the server was not asked.
+        if !matches!(reply, Err(Error::Arguments(_))) {
+            self.inner.metrics.request(reply.is_ok(), started.elapsed());
+        }
         reply
     }
 
@@ -94,14 +100,38 @@ impl Drop for Upstream {
 impl Inner {
     async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
         let connection = self.live.load_full().ok_or_else(|| self.not_connected())?;
+        // Sent again is only what the server did not take, so that nothing is done twice.
         match self.send(&connection, call).await {
-            // The server did not take the request, so sending it again does nothing twice.
             Err(Error::SessionLost) => {
                 let renewed = self.renewed(&connection).await?;
                 self.send(&renewed, call).await
             }
+            Ok(reply)
+                if call.method == Method::ToolsCall
+                    && connection.binding() == Binding::Binding
+                    && reply.refuses_headers() =>
+            {
+                self.send_as_annotated_now(call).await.unwrap_or(Ok(reply))
+            }
             answer => answer,
         }
+    }
+
+    /// Reads the catalog again and sends `call` with the headers that the tool wants now. `None` if there is no such
+    /// tool any more, or no way to know.
+    async fn send_as_annotated_now(&self, call: &Call<'_>) -> Option<Result<Reply, Error>> {
+        let limit = self.timeouts.list + defaults::REREAD_PAUSE;
+        if !self.rereads.ask(&self.wake, limit).await {
+            return None;
+        }
+        let catalog = self.state.borrow().catalog.clone()?;
+        let tool = catalog.tools.iter().find(|tool| tool.key == call.target)?;
+        let connection = self.live.load_full()?;
+        let call = Call {
+            param_headers: tool.param_headers.as_deref(),
+            ..call.clone()
+        };
+        Some(self.send(&connection, &call).await)
     }
 
     async fn send(&self, connection: &Connection, call: &Call<'_>) -> Result<Reply, Error> {
@@ -149,7 +179,9 @@ impl Inner {
 
     /// Reads the catalog over `connection` and publishes both.
     async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
+        let asked = self.rereads.begin();
         let catalog = lists::read_catalog(connection, self.timeouts).await?;
+        self.tell_withheld(&catalog);
         for list in List::ALL {
             self.metrics.items(list, catalog.list(list).len());
         }
@@ -176,7 +208,33 @@ impl Inner {
                 catalog,
             });
         });
+        self.rereads.done(asked);
         Ok(())
+    }
+
+    /// Names the tools that `catalog` withholds and the one before did not: they would be missed without a trace.
+    fn tell_withheld(&self, catalog: &Catalog) {
+        self.metrics.withheld(catalog.withheld.len() + catalog.withheld_more);
+        let before = self.state.borrow().catalog.clone();
+        let (known, known_more) = before.as_deref().map_or((&[][..], 0), |catalog| {
+            (catalog.withheld.as_slice(), catalog.withheld_more)
+        });
+        for tool in catalog.withheld.iter().filter(|tool| !known.contains(tool)) {
+            let (name, cause) = (&tool.name, &tool.cause);
+            tracing::warn!(
+                server = self.name,
+                tool = name,
+                reason = cause.reason(),
+                "a tool is withheld: {cause}"
+            );
+        }
+        if catalog.withheld_more != known_more {
+            tracing::warn!(
+                server = self.name,
+                more = catalog.withheld_more,
+                "more tools are withheld"
+            );
+        }
     }
 
     /// Publishes a failure; the catalog stays until `keep_catalog` is false.
@@ -203,6 +261,7 @@ impl Inner {
 
     /// Keeps the catalog fresh until the connection fails.
     async fn hold(&self, connection: &Arc<Connection>) -> Error {
+        let mut read_at = Instant::now();
         loop {
             tokio::select! {
                 error = connection.closed() => return error,
@@ -212,11 +271,16 @@ impl Inner {
                     if self.live.load().is_none() {
                         return Error::SessionLost;
                     }
+                    if !self.rereads.are_wanted() {
+                        continue;
+                    }
+                    sleep_until(read_at + defaults::REREAD_PAUSE).await;
                 }
             }
             if let Err(error) = self.refresh(connection).await {
                 return error;
             }
+            read_at = Instant::now();
         }
     }
 }
