@@ -40,6 +40,12 @@ pub const LIST_ITEMS_MAX: usize = 100_000;
 /// Most tools that are named as withheld; of more, the number is told.
 pub const WITHHELD_MAX: usize = 100;
 
+/// Connections of clients that are open at a time; further ones wait.
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// The headers of a request must arrive within this time, and the next request of a connection begin.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The body of a request must arrive within this time.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest request body taken from a client.
 pub const REQUEST_BODY_MAX: usize = 4 << 20;
 /// Largest response body taken from an upstream.

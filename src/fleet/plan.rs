@@ -1,9 +1,10 @@
 //! Which upstreams to hold and which members each federation has: planned from objects, without IO.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::api::federation::{MCPFederationSpec, Member};
+use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::upstream::{Endpoint, Timeouts};
 
@@ -196,18 +197,35 @@ fn plan_federation(
     namespaces: &BTreeMap<String, BTreeMap<String, String>>,
 ) -> FederationPlan {
     let namespace = &federation.key.namespace;
-    let mut members: Vec<MemberPlan> = federation
+    let (named, selecting): (Vec<&Member>, Vec<&Member>) = federation
         .spec
         .members
         .iter()
-        .flat_map(|m| expand(m, namespace, servers, namespaces))
-        .collect();
-    members.sort_by(|a, b| (b.priority, &a.name, &a.server).cmp(&(a.priority, &b.name, &b.server)));
-    // A server that is named and selected, or selected twice, is a member once: the first one stands.
-    let mut seen = BTreeSet::new();
-    members.retain(|m| seen.insert(m.server.clone()));
+        .partition(|member| member.server.is_some());
+    let expanded = |entries: Vec<&Member>| -> Vec<MemberPlan> {
+        let members = entries
+            .into_iter()
+            .flat_map(|m| expand(m, namespace, servers, namespaces));
+        let mut members: Vec<MemberPlan> = members.collect();
+        members.sort_by(in_order);
+        members
+    };
+    let mut members = expanded(named);
+    // What is said of a server by name stands; of those that select it, the first in order does.
+    let mut taken: BTreeSet<ObjectKey> = members.iter().map(|m| m.server.clone()).collect();
+    members.extend(
+        expanded(selecting)
+            .into_iter()
+            .filter(|m| taken.insert(m.server.clone())),
+    );
+    members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
     FederationPlan { members }
+}
+
+/// Higher priority first, then by name.
+fn in_order(a: &MemberPlan, b: &MemberPlan) -> Ordering {
+    (b.priority, &a.name, &a.server).cmp(&(a.priority, &b.name, &b.server))
 }
 
 /// The members that one entry of the manifest stands for.
@@ -219,7 +237,7 @@ fn expand(
 ) -> Vec<MemberPlan> {
     let priority = member.priority.unwrap_or(0);
     if let Some(reference) = &member.server {
-        let key = ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name);
+        let key = server_key(reference, namespace);
         let problem = match servers.get(&key) {
             None => Some(MemberProblem::NotFound),
             Some(server) if !allows(server, namespace, namespaces) => Some(MemberProblem::NotPermitted),
@@ -248,6 +266,10 @@ fn expand(
             problem: server_problem(s),
         })
         .collect()
+}
+
+fn server_key(reference: &ServerRef, namespace: &str) -> ObjectKey {
+    ObjectKey::new(reference.namespace.as_deref().unwrap_or(namespace), &reference.name)
 }
 
 fn server_problem(server: &ServerInput) -> Option<MemberProblem> {
@@ -286,5 +308,87 @@ fn mark_prefix_conflicts(members: &mut [MemberPlan]) {
                 owners.insert(member.prefix.clone(), member.name.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn server(name: &str) -> ServerInput {
+        let unresolved = Unresolved {
+            reason: "Test",
+            message: "none".into(),
+        };
+        ServerInput {
+            key: ObjectKey::new("team", name),
+            labels: BTreeMap::from([("tier".into(), "one".into())]),
+            allowed_namespaces: AllowedNamespaces::default(),
+            disabled: false,
+            timeouts: Timeouts::default(),
+            endpoint: Err(unresolved),
+        }
+    }
+
+    fn members(servers: &[&str], namespace: &str, members: Value) -> Vec<(String, String, String)> {
+        let spec = serde_json::from_value(json!({"members": members})).unwrap();
+        let federations = vec![FederationInput {
+            key: ObjectKey::new(namespace, "fed"),
+            spec,
+        }];
+        let servers = servers.iter().map(|name| server(name)).collect();
+        let planned = plan(&PlanInput {
+            servers,
+            federations,
+            namespaces: BTreeMap::new(),
+        });
+        let federation = planned.federations.into_values().next().unwrap();
+        let told = |m: MemberPlan| (m.name, m.prefix, m.problem.map_or("", |p| p.reason()).to_owned());
+        federation.members.into_iter().map(told).collect()
+    }
+
+    fn told(rows: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
+        rows.iter()
+            .map(|(a, b, c)| ((*a).into(), (*b).into(), (*c).into()))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_said_of_a_server_by_name_stands_before_what_selects_it() {
+        for (named, select) in [("a", "z"), ("z", "a")] {
+            let entries = json!([
+                {"name": named, "server": {"name": "one"}, "prefix": "mine"},
+                {"name": select, "selector": {}, "priority": 9},
+                {"name": "again", "selector": {"matchLabels": {"tier": "one"}}},
+            ]);
+            let planned = members(&["one", "two"], "team", entries);
+            assert_eq!(planned, told(&[("two", "two", "Test"), (named, "mine", "Test")]));
+        }
+    }
+
+    #[test]
+    fn a_server_may_be_a_member_under_two_names() {
+        let entries = json!([
+            {"name": "a", "server": {"name": "one"}, "prefix": "x"},
+            {"name": "b", "server": {"name": "one"}, "prefix": "y"},
+        ]);
+        assert_eq!(
+            members(&["one"], "team", entries),
+            told(&[("a", "x", "Test"), ("b", "y", "Test")])
+        );
+    }
+
+    #[test]
+    fn a_server_of_another_namespace_or_of_none_is_told_apart() {
+        let far = json!([
+            {"name": "far", "server": {"name": "one", "namespace": "team"}},
+            {"name": "gone", "server": {"name": "three", "namespace": "team"}},
+        ]);
+        let planned = members(&["one"], "other", far);
+        assert_eq!(
+            planned,
+            told(&[("far", "one", "NotPermitted"), ("gone", "three", "NotFound")])
+        );
     }
 }

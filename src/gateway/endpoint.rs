@@ -11,7 +11,7 @@ use http::{HeaderMap, Method as HttpMethod, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::dispatch::{self, dispatch};
 use super::modern::{Refusal, refusal};
@@ -45,7 +45,7 @@ impl Endpoint {
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (parts, body) = request.into_parts();
         let origin = parts.headers.get(header::ORIGIN).cloned();
-        let mut reply = match origin::check(&parts.headers, self.loopback) {
+        let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback) {
             Err(denied) => deny(denied),
             Ok(()) => self.route(parts, body).await,
         };
@@ -103,7 +103,10 @@ async fn post(federation: Arc<Federation>, headers: HeaderMap, body: Incoming) -
             "Accept must list application/json (and text/event-stream)\n",
         );
     }
-    let body = match read_body(body).await {
+    let body = match timeout(defaults::BODY_TIMEOUT, read_body(body))
+        .await
+        .unwrap_or_else(|_| Err(too_slow()))
+    {
         Ok(body) => body,
         Err(refused) => {
             federation.metrics.request(None, Outcome::Refused, started.elapsed());
@@ -269,6 +272,14 @@ async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
         })
 }
 
+fn too_slow() -> Refusal {
+    let message = format!("The request's body did not arrive within {:?}", defaults::BODY_TIMEOUT);
+    refusal(
+        StatusCode::REQUEST_TIMEOUT,
+        RpcError::new(RpcError::INVALID_REQUEST, message),
+    )
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers
         .get(header::CONTENT_TYPE)
@@ -374,10 +385,7 @@ fn preflight(headers: &HeaderMap) -> Reply {
         "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
     );
     for (name, value) in [
-        (
-            header::ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static("POST, GET, DELETE"),
-        ),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST")),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(known)),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
         (

@@ -8,9 +8,14 @@ use crate::mcp::{Method, Revision, RpcError, headers};
 
 /// The revision that a request without a session is judged by: its header's, or that of times without header.
 pub fn revision(map: &HeaderMap) -> Result<Revision, Refusal> {
-    let Some(value) = map.get(headers::PROTOCOL_VERSION) else {
+    let mut values = map.get_all(headers::PROTOCOL_VERSION).iter();
+    let Some(value) = values.next() else {
         return Ok(Revision::WITHOUT_HEADER);
     };
+    if values.next().is_some() {
+        let error = RpcError::new(RpcError::INVALID_PARAMS, "MCP-Protocol-Version is sent more than once");
+        return Err(refusal(StatusCode::BAD_REQUEST, error));
+    }
     let name = String::from_utf8_lossy(value.as_bytes());
     let known = Revision::parse(name.trim()).filter(|r| Revision::LEGACY.contains(r));
     known.ok_or_else(|| {

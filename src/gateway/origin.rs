@@ -1,7 +1,7 @@
 //! Which web pages and host names may reach the endpoint: the guard against DNS rebinding (2025-11-25, transports).
 
-use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, Uri};
 
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +14,18 @@ pub enum Denied {
 
 /// Lets in what has no `Origin` or a loopback one; `loopback` tells that the listener itself is one, and that only
 /// loopback host names lead to it by right.
-pub fn check(headers: &HeaderMap, loopback: bool) -> Result<(), Denied> {
-    if let Some(origin) = headers.get(ORIGIN)
-        && !origin.to_str().is_ok_and(is_loopback_origin)
+pub fn check(uri: &Uri, headers: &HeaderMap, loopback: bool) -> Result<(), Denied> {
+    // Every one that is sent: of two, others may take the second.
+    let origins = headers.get_all(ORIGIN).iter();
+    if !origins
+        .into_iter()
+        .all(|origin| origin.to_str().is_ok_and(is_loopback_origin))
     {
         return Err(Denied::Origin);
     }
-    if loopback
-        && let Some(host) = headers.get(HOST)
-        && !host.to_str().is_ok_and(is_loopback_authority)
-    {
+    let hosts = headers.get_all(HOST).iter().map(|host| host.to_str().ok());
+    let mut names = hosts.chain(uri.authority().map(|authority| Some(authority.as_str())));
+    if loopback && !names.all(|name| name.is_some_and(is_loopback_authority)) {
         return Err(Denied::Host);
     }
     Ok(())
@@ -56,12 +58,12 @@ mod tests {
     fn checked(name: http::HeaderName, value: &'static str, loopback: bool) -> Result<(), Denied> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
-        check(&headers, loopback)
+        check(&Uri::from_static("/mcp"), &headers, loopback)
     }
 
     #[test]
     fn loopback_origins_are_let_in_and_their_look_alikes_are_not() {
-        assert_eq!(check(&HeaderMap::new(), true), Ok(()));
+        assert_eq!(check(&Uri::from_static("/mcp"), &HeaderMap::new(), true), Ok(()));
         for origin in [
             "http://localhost:5173",
             "https://127.0.0.1",
@@ -87,5 +89,20 @@ mod tests {
         assert_eq!(checked(HOST, "127.0.0.1:8080", true), Ok(()));
         assert_eq!(checked(HOST, "evil.example:8080", true), Err(Denied::Host));
         assert_eq!(checked(HOST, "mcp.example.com", false), Ok(()));
+        let absolute = Uri::from_static("http://evil.example/mcp");
+        assert_eq!(check(&absolute, &HeaderMap::new(), true), Err(Denied::Host));
+    }
+
+    #[test]
+    fn every_one_of_several_headers_counts() {
+        for (name, good, bad, denied) in [
+            (ORIGIN, "http://localhost", "https://evil.example", Denied::Origin),
+            (HOST, "localhost", "evil.example", Denied::Host),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append(name.clone(), HeaderValue::from_static(good));
+            headers.append(name, HeaderValue::from_static(bad));
+            assert_eq!(check(&Uri::from_static("/mcp"), &headers, true), Err(denied));
+        }
     }
 }

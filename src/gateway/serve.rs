@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
@@ -27,7 +28,7 @@ pub struct Gateway {
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}; choose another address with --listen")]
+#[error("cannot listen on {address}; choose another address with --listen")]
 pub struct ServeError {
     address: SocketAddr,
     source: io::Error,
@@ -52,13 +53,14 @@ impl Gateway {
     /// Serves `fleet` until `stop`; then no connection is taken any more, and requests in flight get `drain` to finish.
     pub async fn serve(self, fleet: Arc<ArcSwap<Fleet>>, stop: CancellationToken, drain: Duration) {
         let endpoint = Endpoint::new(fleet, self.address.ip().is_loopback());
-        let server = Arc::new(server());
+        let server = server();
+        let room = Arc::new(Semaphore::new(defaults::CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         loop {
-            let stream = tokio::select! {
+            let (stream, place) = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                accepted = self.accept(&room) => match accepted {
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         // Out of descriptors, most often: others must finish first.
                         tracing::warn!(%error, "a connection could not be accepted");
@@ -76,12 +78,13 @@ impl Gateway {
                 let endpoint = endpoint.clone();
                 async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
             });
-            let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection = server.serve_connection(TokioIo::new(stream), service);
             let watched = graceful.watch(connection);
             tokio::spawn(async move {
                 if let Err(error) = watched.await {
-                    tracing::debug!(error, "a connection ended badly");
+                    tracing::debug!(%error, "a connection ended badly");
                 }
+                drop(place);
             });
         }
         drop(self.listener);
@@ -89,23 +92,24 @@ impl Gateway {
             tracing::warn!("requests were still running after {drain:?} and are cut off");
         }
     }
+
+    /// The next connection, once there is room for it.
+    async fn accept(&self, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, _) = self.listener.accept().await?;
+        Ok((stream, place))
+    }
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn server() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+/// HTTP/1.1 only: what a connection may take before its first request is bounded there.
+fn server() -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(defaults::HEADER_TIMEOUT)
         .max_headers(defaults::HEADER_COUNT_MAX)
         .max_buf_size(defaults::HEADER_BYTES_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(defaults::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(Some(Duration::from_secs(30)));
     builder
 }

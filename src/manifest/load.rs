@@ -159,7 +159,7 @@ fn listed(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         if path.is_dir() {
             deeper |= !hidden;
-        } else if !hidden && matches!(extension, Some("yaml" | "yml" | "json")) {
+        } else if path.is_file() && !hidden && matches!(extension, Some("yaml" | "yml" | "json")) {
             paths.push(path);
         }
     }

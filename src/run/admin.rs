@@ -2,17 +2,20 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::gateway::origin;
 use crate::metrics::Metrics;
 
 /// An admin listener that is bound and not yet served.
@@ -49,10 +52,32 @@ impl Admin {
             .route("/livez", get(async || "ok\n"))
             .route("/readyz", get(readyz))
             .with_state(Shared { metrics, ready });
-        let served = axum::serve(self.listener, router).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = served.await {
-            tracing::error!(%error, "the admin listener ended badly");
+        let loopback = self.address.ip().is_loopback();
+        let guarded = router.layer(middleware::from_fn(move |request: Request, next: Next| {
+            guard(loopback, request, next)
+        }));
+        let served = axum::serve(self.listener, guarded).with_graceful_shutdown(stop.clone().cancelled_owned());
+        // A connection that never ends its request must not hold up the end of the process.
+        let patience = async {
+            stop.cancelled().await;
+            tokio::time::sleep(STOP_PATIENCE).await;
+        };
+        tokio::select! {
+            ended = served.into_future() => if let Err(error) = ended {
+                tracing::error!(%error, "the admin listener ended badly");
+            },
+            () = patience => {}
         }
+    }
+}
+
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same guard against pages and foreign names that the gateway has.
+async fn guard(loopback: bool, request: Request, next: Next) -> Response {
+    match origin::check(request.uri(), request.headers(), loopback) {
+        Ok(()) => next.run(request).await,
+        Err(_) => (StatusCode::FORBIDDEN, "Origin or Host not allowed\n").into_response(),
     }
 }
 

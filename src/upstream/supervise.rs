@@ -36,6 +36,8 @@ struct Inner {
     live: ArcSwapOption<Connection>,
     state: watch::Sender<Arc<State>>,
     wake: Notify,
+    /// A call found nobody there: whether the server can be called must be looked at again.
+    doubt: Notify,
     rereads: Rereads,
     stop: CancellationToken,
     metrics: ServerMetrics,
@@ -51,6 +53,7 @@ impl Upstream {
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
+            doubt: Notify::new(),
             rereads: Rereads::default(),
             stop: CancellationToken::new(),
             metrics,
@@ -112,6 +115,10 @@ impl Inner {
                     && reply.refuses_headers() =>
             {
                 self.send_as_annotated_now(call).await.unwrap_or(Ok(reply))
+            }
+            Err(error @ Error::Connect(_)) => {
+                self.doubt.notify_one();
+                Err(error)
             }
             answer => answer,
         }
@@ -265,7 +272,12 @@ impl Inner {
         loop {
             tokio::select! {
                 error = connection.closed() => return error,
-                () = connection.list_changed() => sleep(defaults::COALESCE).await,
+                () = connection.list_changed() => {
+                    // A server that says so all the time is believed once a second.
+                    sleep_until(read_at + defaults::REREAD_PAUSE).await;
+                    sleep(defaults::COALESCE).await;
+                }
+                () = self.doubt.notified() => sleep_until(read_at + defaults::REREAD_PAUSE).await,
                 () = sleep(defaults::CATALOG_TTL) => {}
                 () = self.wake.notified() => {
                     if self.live.load().is_none() {
@@ -331,6 +343,8 @@ async fn supervise(inner: Arc<Inner>) {
 /// `pause`, up to a quarter longer, so that many upstreams of one failed host do not come back at once.
 fn jittered(pause: Duration) -> Duration {
     let mut byte = [0u8; 1];
-    let random = aws_lc_rs::rand::fill(&mut byte).map_or(0, |()| byte[0]);
+    let filled = aws_lc_rs::rand::fill(&mut byte).is_ok();
+    let [random] = byte;
+    let random = if filled { random } else { 0 };
     pause + pause * u32::from(random) / 1024
 }

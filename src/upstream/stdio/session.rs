@@ -159,6 +159,8 @@ async fn read(stdout: ChildStdout, link: Arc<Link>, server: Arc<str>) -> Option<
     let mut lines = Lines::new(BufReader::with_capacity(READ_BUFFER, stdout), defaults::EVENT_MAX);
     let mut told = Told::default();
     loop {
+        // What is buffered is read without waiting: a child that floods must not keep the thread.
+        tokio::task::consume_budget().await;
         match lines.next().await {
             Ok(Some(Line::Whole(line))) => {
                 for message in incoming::read(&Bytes::from(line)) {
