@@ -62,35 +62,48 @@ impl std::fmt::Debug for Events {
 }
 
 /// Reasons of what is normal on the way up.
-const UNEVENTFUL: [&str; 2] = ["Progressing", "Waiting"];
+const UNEVENTFUL: [&str; 2] = ["Progressing", "RefPending"];
 /// Reasons of what somebody asked for.
 const ASKED_FOR: [&str; 2] = ["Disabled", "ScaledToZero"];
+/// What can be bad about an object, each with the status that is bad, causes before what follows from them.
+const BY_CAUSE: [(&str, ConditionStatus); 6] = [
+    (ACCEPTED, ConditionStatus::False),
+    (RESOLVED_REFS, ConditionStatus::False),
+    (AVAILABLE, ConditionStatus::False),
+    (VERIFIED, ConditionStatus::False),
+    (READY, ConditionStatus::False),
+    (DEGRADED, ConditionStatus::True),
+];
 
-/// What the step from the `old` conditions to the `new` ones is worth telling: the first thing that got worse, which
-/// is the cause of the others, or that the object became ready.
+/// What the step from the `old` conditions to the `new` ones is worth telling: one thing that got worse and does not
+/// follow from what was told before, or that the object became ready.
 pub fn notices(old: &[Condition], new: &[Condition]) -> Vec<Notice> {
-    let by_cause = [
-        (ACCEPTED, ConditionStatus::False),
-        (RESOLVED_REFS, ConditionStatus::False),
-        (AVAILABLE, ConditionStatus::False),
-        (VERIFIED, ConditionStatus::False),
-        (READY, ConditionStatus::False),
-        (DEGRADED, ConditionStatus::True),
-    ];
-    let worse = by_cause.into_iter().find_map(|(type_, bad)| {
-        let next = find(new, type_).filter(|next| next.status == bad)?;
-        let told = find(old, type_).is_some_and(|old| old.status == bad && old.reason == next.reason);
-        (!told && !UNEVENTFUL.contains(&next.reason.as_str())).then_some(next)
-    });
     let is_ready =
         |conditions: &[Condition]| find(conditions, READY).is_some_and(|c| c.status == ConditionStatus::True);
-    let worse = worse.map(|condition| notice(!ASKED_FOR.contains(&condition.reason.as_str()), condition));
+    let bad = BY_CAUSE
+        .into_iter()
+        .filter_map(|(type_, bad)| find(new, type_).filter(|new| new.status == bad));
+    let mut has_cause = false;
+    let mut worse = None;
+    for condition in bad {
+        let told = find(old, &condition.type_).is_some_and(|old| is_same(old, condition));
+        let follows = has_cause && !(condition.type_ == READY && is_ready(old));
+        if !told && !follows && !UNEVENTFUL.contains(&condition.reason.as_str()) {
+            worse = Some(notice(!ASKED_FOR.contains(&condition.reason.as_str()), condition));
+            break;
+        }
+        has_cause = true;
+    }
     let became_ready = (is_ready(new) && !is_ready(old)).then(|| Notice {
         warning: false,
         reason: READY.into(),
         note: "it can be called".into(),
     });
     worse.into_iter().chain(became_ready).collect()
+}
+
+fn is_same(old: &Condition, new: &Condition) -> bool {
+    old.status == new.status && old.reason == new.reason
 }
 
 fn notice(warning: bool, condition: &Condition) -> Notice {
@@ -133,13 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_cause_is_not_told_again() {
-        let new = conditions(&[
+    fn what_follows_from_a_cause_is_not_told_then_or_later() {
+        let cause = conditions(&[(RESOLVED_REFS, false, "NotFound")]);
+        let all = conditions(&[
             (RESOLVED_REFS, false, "NotFound"),
             (READY, false, "NoReadyMembers"),
             (DEGRADED, true, "MembersNotReady"),
         ]);
-        assert_eq!(reasons(&[], &new), [(true, "NotFound".to_owned())]);
+        assert_eq!(reasons(&[], &all), [(true, "NotFound".to_owned())]);
+        assert_eq!(reasons(&cause, &all), []);
+        let starting = conditions(&[(AVAILABLE, false, "Progressing"), (VERIFIED, false, "ConnectFailed")]);
+        assert_eq!(reasons(&[], &starting), [], "no pod is there yet to connect to");
+    }
+
+    #[test]
+    fn losing_readiness_is_always_told() {
+        let before = conditions(&[(RESOLVED_REFS, false, "NotFound"), (READY, true, "Serving")]);
+        let after = conditions(&[(RESOLVED_REFS, false, "NotFound"), (READY, false, "NoReadyMembers")]);
+        assert_eq!(reasons(&before, &after), [(true, "NoReadyMembers".to_owned())]);
     }
 
     #[test]

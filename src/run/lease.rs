@@ -145,8 +145,11 @@ impl Election {
                 ended = &mut task => End::WorkEnded(ended.err().map(|error| format!(": {error}")).unwrap_or_default()),
                 why = self.hold(lease, &term) => End::Lost(why),
             };
+            // Others may take the lease at this moment. (It may have passed, if this process stood still: the work has
+            // no mandate by now, and a moment to stop.)
             let margin = self.times.lease.saturating_sub(self.times.renew);
-            let last_moment = term.until().unwrap_or_else(Instant::now) + margin;
+            let now = Instant::now();
+            let last_moment = (term.until().unwrap_or(now) + margin).max(now + self.times.retry);
             term.set(None);
             task.abort();
             // A task that was awaited to its end must not be awaited again.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
-use kube::Client;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -24,9 +22,7 @@ use crate::metrics::Metrics;
 pub async fn run(options: Run) -> anyhow::Result<()> {
     let stop = signals::stop_token()?;
     let metrics = Arc::new(Metrics::new()?);
-    let client = Client::try_default()
-        .await
-        .context("no cluster is configured; run in a pod, or set KUBECONFIG (without a cluster: mcpfleet up)")?;
+    let client = cluster::connect().await?;
     let gateway = match options.role {
         Role::Controller => None,
         Role::Gateway | Role::All => Some(Gateway::bind(options.listen).await?),
