@@ -17,7 +17,7 @@ use super::request::{self, Call, Reply};
 use super::state::Peer;
 use super::stdio::StdioConnection;
 use crate::defaults;
-use crate::index::Binding;
+use crate::index::Annotations;
 use crate::mcp::{Envelope, Era, Id, Method, message, notice};
 
 /// A connection whose handshake is done.
@@ -76,11 +76,11 @@ impl Connection {
         self.exchange(id, call.method, Some(call), &params, limit).await
     }
 
-    /// Whether the server's annotations of arguments bind us: only a Modern server over HTTP reads headers.
-    pub(crate) fn binding(&self) -> Binding {
+    /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
+    pub(crate) fn annotations(&self) -> Annotations {
         match (&self.link, self.peer.era()) {
-            (Link::Http(_), Era::Modern) => Binding::Binding,
-            (Link::Http(_), Era::Legacy) | (Link::Stdio(_), _) => Binding::Inert,
+            (Link::Http(_), Era::Modern) => Annotations::Binding,
+            (Link::Http(_), Era::Legacy) | (Link::Stdio(_), _) => Annotations::Inert,
         }
     }
 

@@ -54,7 +54,7 @@ async fn read_list(
                 return Ok(false);
             }
             match Item::read(list, raw) {
-                Some(tool) if list == List::Tools => match tool.annotated(connection.binding()) {
+                Some(tool) if list == List::Tools => match tool.annotated(connection.annotations()) {
                     Ok(tool) => catalog.tools.push(tool),
                     Err(withheld) => catalog.withhold(withheld),
                 },

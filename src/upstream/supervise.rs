@@ -17,7 +17,7 @@ use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::{Health, State};
 use crate::defaults;
-use crate::index::{Binding, Catalog, List};
+use crate::index::{Annotations, Catalog, List};
 use crate::mcp::Method;
 use crate::metrics::ServerMetrics;
 
@@ -111,7 +111,7 @@ impl Inner {
             }
             Ok(reply)
                 if call.method == Method::ToolsCall
-                    && connection.binding() == Binding::Binding
+                    && connection.annotations() == Annotations::Binding
                     && reply.refuses_headers() =>
             {
                 self.send_as_annotated_now(call).await.unwrap_or(Ok(reply))

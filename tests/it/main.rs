@@ -16,6 +16,7 @@ mod interop;
 mod invalid;
 mod leader;
 mod metrics;
+mod param_headers;
 mod revisions;
 mod streaming;
 mod support;
