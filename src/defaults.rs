@@ -70,6 +70,19 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Notifications of one request that may wait for its client to read; further ones are dropped.
 pub const INTERMEDIATE_MAX: usize = 64;
 
+/// How long a session of a Legacy client is valid. Widespread clients never open another one when theirs has expired.
+pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most bytes of a client's capabilities that a session keeps; proxies on the way bound the headers of a request.
+pub const SESSION_CAPABILITIES_MAX: usize = 2 << 10;
+/// Most bytes of a client's name that a session keeps.
+pub const SESSION_CLIENT_NAME_MAX: usize = 128;
+/// Longest session token that is looked at; what is written here is always shorter.
+pub const SESSION_TOKEN_MAX: usize = 8 << 10;
+/// Most ended sessions that are remembered until they expire.
+pub const DENIED_SESSIONS_MAX: usize = 32_768;
+/// Fewest bytes of a root key, and as many as are made.
+pub const ROOT_KEY_BYTES: usize = 32;
+
 /// Changes of the fleet within this window become one rebuild.
 pub const COALESCE: Duration = Duration::from_millis(100);
 /// A child process that was asked to stop is killed after this long.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
     TextEncoder,
 };
 
@@ -27,6 +27,7 @@ pub struct Metrics {
     catalog_withheld: GaugeVec,
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
+    sessions: SessionMetrics,
 }
 
 /// How a client's request ended.
@@ -53,6 +54,13 @@ pub struct FederationMetrics {
 struct MethodMetrics {
     outcomes: [IntCounter; 4],
     seconds: Histogram,
+}
+
+/// The handles of clients' sessions.
+#[derive(Clone, Debug)]
+pub struct SessionMetrics {
+    denied: IntGauge,
+    forgotten: IntCounter,
 }
 
 /// The handles of one server.
@@ -105,7 +113,18 @@ impl Metrics {
             registry.register(Box::new(metric.clone()))?;
             Ok(metric)
         };
+        let denied = IntGauge::new(
+            "mcpfleet_sessions_denied",
+            "Sessions that clients ended and that have not expired yet.",
+        )?;
+        registry.register(Box::new(denied.clone()))?;
+        let forgotten = IntCounter::new(
+            "mcpfleet_sessions_denied_forgotten_total",
+            "Ended sessions that were forgotten before they expired, since there were too many.",
+        )?;
+        registry.register(Box::new(forgotten.clone()))?;
         let metrics = Self {
+            sessions: SessionMetrics { denied, forgotten },
             requests: counter(
                 "mcpfleet_requests_total",
                 "Requests of clients, by how they ended.",
@@ -202,6 +221,11 @@ impl Metrics {
         }
     }
 
+    /// The handles of clients' sessions.
+    pub fn sessions(&self) -> SessionMetrics {
+        self.sessions.clone()
+    }
+
     /// Counts one reconciliation.
     pub fn reconciled(&self, kind: &str, result: &str, seconds: f64) {
         self.reconciles.with_label_values(&[kind, result]).inc();
@@ -238,6 +262,14 @@ impl FederationMetrics {
             Outcome::Failed => failed.inc(),
         }
         metrics.seconds.observe(elapsed.as_secs_f64());
+    }
+}
+
+impl SessionMetrics {
+    /// Tells how many ended sessions are remembered, and how many were just forgotten before they expired.
+    pub fn denied(&self, remembered: usize, forgotten: usize) {
+        self.denied.set(i64::try_from(remembered).unwrap_or(i64::MAX));
+        self.forgotten.inc_by(forgotten as u64);
     }
 }
 

@@ -10,6 +10,7 @@ pub mod modern;
 pub mod origin;
 mod relay;
 pub mod serve;
+pub mod session;
 mod stream;
 
 pub use serve::{Gateway, ServeError};

@@ -1,0 +1,88 @@
+//! The keys that sessions are signed with: one for each federation, derived from a root key (RFC 5869).
+
+use std::fmt;
+
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
+use aws_lc_rs::{hmac, rand};
+
+use crate::defaults;
+
+/// One root key to sign with, and those whose signatures are accepted.
+#[derive(Clone)]
+pub struct Keyring {
+    signing: Prk,
+    also_accepted: Vec<Prk>,
+}
+
+/// Why a root key cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It could be guessed.
+    #[error("a root key must have at least {} bytes", defaults::ROOT_KEY_BYTES)]
+    TooShort,
+    /// The system gives none.
+    #[error("no random bytes for a root key")]
+    Random,
+}
+
+impl Keyring {
+    /// Signs with what is derived from `signing`; what was signed with one of `also_accepted` is accepted as well.
+    ///
+    /// # Errors
+    /// A key is too short.
+    pub fn new<'a>(signing: &[u8], also_accepted: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, KeyError> {
+        Ok(Self {
+            signing: extract(signing)?,
+            also_accepted: also_accepted.into_iter().map(extract).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Signs with a new key that nobody else has.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn random() -> Result<Self, KeyError> {
+        let mut key = [0; defaults::ROOT_KEY_BYTES];
+        rand::fill(&mut key).map_err(|_| KeyError::Random)?;
+        Self::new(&key, [])
+    }
+
+    /// The key that tokens of `federation` are signed with. `None` never happens to a key of this length.
+    pub(super) fn signing(&self, federation: &str) -> Option<hmac::Key> {
+        derive(&self.signing, federation)
+    }
+
+    /// The keys whose signatures are accepted for `federation`, the most likely one first.
+    pub(super) fn accepted(&self, federation: &str) -> impl Iterator<Item = hmac::Key> {
+        let roots = std::iter::once(&self.signing).chain(&self.also_accepted);
+        roots.filter_map(move |root| derive(root, federation))
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keyring")
+    }
+}
+
+impl KeyError {
+    /// One word for logs.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::TooShort => "TooShort",
+            Self::Random => "Random",
+        }
+    }
+}
+
+fn extract(root: &[u8]) -> Result<Prk, KeyError> {
+    if root.len() < defaults::ROOT_KEY_BYTES {
+        return Err(KeyError::TooShort);
+    }
+    Ok(Salt::new(HKDF_SHA256, &[]).extract(root))
+}
+
+fn derive(root: &Prk, federation: &str) -> Option<hmac::Key> {
+    let purpose: [&[u8]; 2] = [b"mcpfleet session tokens v1 ", federation.as_bytes()];
+    root.expand(&purpose, hmac::HMAC_SHA256).ok().map(hmac::Key::from)
+}

@@ -1,0 +1,145 @@
+//! Sessions of Legacy clients: everything that is known of one stands in its id, a signed token, so that any replica
+//! serves it and none keeps it. What must be kept is which sessions were ended before their time.
+//!
+//! A session id is no proof of identity: it is bound to the federation and to the principal that opened it, and both
+//! are checked again with every request.
+
+mod claims;
+mod denied;
+mod keys;
+mod token;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use serde_json::value::RawValue;
+
+use self::claims::Claims;
+use self::denied::Denied;
+use crate::defaults;
+use crate::mcp::Revision;
+use crate::metrics::SessionMetrics;
+
+pub use self::claims::{SessionId, bounded_capabilities};
+pub use self::keys::{KeyError, Keyring};
+
+/// The sessions of all federations.
+#[derive(Debug)]
+pub struct Sessions {
+    keys: Arc<ArcSwapOption<Keyring>>,
+    denied: Mutex<Denied>,
+    metrics: SessionMetrics,
+}
+
+/// What a client said of itself when it opened a session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its own name, random; stands for the client where access gives it no name.
+    pub id: SessionId,
+    /// Who opened it, where access tells.
+    pub principal: Option<String>,
+    /// The negotiated revision.
+    pub revision: Revision,
+    /// The client's capabilities as it wrote them, an object; what was too large for a token is left out.
+    pub capabilities: Option<Box<RawValue>>,
+    /// The name that the client gives itself.
+    pub client: Option<String>,
+    expires: u64,
+}
+
+/// What a new session is opened with.
+#[derive(Clone, Debug)]
+pub struct Opening<'a> {
+    /// The federation, as `namespace/name`.
+    pub federation: &'a str,
+    /// Who opens it, where access tells.
+    pub principal: Option<&'a str>,
+    /// The negotiated revision.
+    pub revision: Revision,
+    /// The client's capabilities.
+    pub capabilities: Option<&'a RawValue>,
+    /// The name that the client gives itself.
+    pub client: Option<&'a str>,
+    /// How long the session is valid, in seconds.
+    pub ttl: u64,
+}
+
+/// Why there is no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The signing key is not here yet.
+    #[error("sessions are not ready yet; try again")]
+    NotReady,
+    /// The system gives no random bytes, or no key can be derived.
+    #[error("Failed to create session")]
+    Failed,
+    /// The token is malformed, expired, ended, of another federation or of somebody else.
+    #[error("Session not found")]
+    NotFound,
+}
+
+impl Sessions {
+    /// Sessions signed with what `keys` holds, as soon as it holds something.
+    pub fn new(keys: Arc<ArcSwapOption<Keyring>>, metrics: SessionMetrics) -> Self {
+        Self {
+            keys,
+            denied: Mutex::new(Denied::new(defaults::DENIED_SESSIONS_MAX)),
+            metrics,
+        }
+    }
+
+    /// Opens a session at `now`, in seconds since 1970, and gives its token.
+    ///
+    /// # Errors
+    /// The key is not here yet, or there is no randomness.
+    pub fn open(&self, opening: &Opening<'_>, now: u64) -> Result<String, SessionError> {
+        let keyring = self.keys.load();
+        let keyring = keyring.as_ref().ok_or(SessionError::NotReady)?;
+        let key = keyring.signing(opening.federation).ok_or(SessionError::Failed)?;
+        let id = SessionId::random().ok_or(SessionError::Failed)?;
+        token::write(&Claims::new(opening, id, now), &key).ok_or(SessionError::Failed)
+    }
+
+    /// The session behind `token`, as `principal` presents it to `federation` at `now`.
+    ///
+    /// # Errors
+    /// It is not valid, not valid here, or not any more; or nobody can tell yet.
+    pub fn find(
+        &self,
+        token: &[u8],
+        federation: &str,
+        principal: Option<&str>,
+        now: u64,
+    ) -> Result<Session, SessionError> {
+        let keyring = self.keys.load();
+        let keyring = keyring.as_ref().ok_or(SessionError::NotReady)?;
+        let claims = token::read(token, keyring.accepted(federation), now).ok_or(SessionError::NotFound)?;
+        let session = claims.session(federation, principal).ok_or(SessionError::NotFound)?;
+        let denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        if denied.contains(session.expires, session.id) {
+            return Err(SessionError::NotFound);
+        }
+        Ok(session)
+    }
+
+    /// Ends `session`: its token is not taken any more by this process.
+    pub fn end(&self, session: &Session, now: u64) {
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = denied.insert(session.expires, session.id, now);
+        self.metrics.denied(denied.len(), forgotten);
+    }
+}
+
+impl SessionError {
+    /// One word for metrics and logs.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotReady => "NotReady",
+            Self::Failed => "Failed",
+            Self::NotFound => "NotFound",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
