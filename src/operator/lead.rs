@@ -81,7 +81,7 @@ async fn digest_key(client: &Client, install: &Install, mandate: &Mandate) -> Di
             read_or_create(client.clone(), &install.namespace, &name, mandate),
         );
         match read.await {
-            Ok(Ok(root)) => match DigestKey::derive(&root) {
+            Ok(Ok(root)) => match DigestKey::derive(&root.key) {
                 Ok(key) => return key,
                 Err(error) => warn!(%error, "no key can be derived from the root key; trying again"),
             },

@@ -1,7 +1,8 @@
-//! The install's root key: one Secret, made once, from which other keys are derived. Losing it rolls the pods of
-//! servers that use Secrets or ConfigMaps once, and nothing else.
+//! The install's root key: one Secret, made once, from which other keys are derived. Losing it ends the sessions of
+//! Legacy clients and rolls, once, the pods of servers that use Secrets or ConfigMaps; and nothing else.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -10,13 +11,24 @@ use kube::{Api, Client};
 
 use super::mandate::Mandate;
 use super::names::{FIELD_MANAGER, MANAGED_BY_LABEL};
+use crate::defaults;
 
 /// Name of the Secret, before the install's class.
 pub const ROOT_KEY: &str = "mcpfleet-root-key";
 /// The key in the Secret.
 const DATA_KEY: &str = "key";
-/// Bytes of a root key.
-const LENGTH: usize = 32;
+/// The key in use before, which a person may leave in the Secret while what was signed with it shall be accepted.
+const PREVIOUS_KEY: &str = "previous-key";
+const LENGTH: usize = defaults::ROOT_KEY_BYTES;
+
+/// What the Secret holds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RootKey {
+    /// The key from which others are derived.
+    pub key: Vec<u8>,
+    /// The key in use before, if it is still accepted.
+    pub previous: Option<Vec<u8>>,
+}
 
 /// Why there is no root key.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +38,14 @@ pub enum RootKeyError {
     Api(#[source] Box<kube::Error>),
     /// The Secret is there and unusable.
     #[error(
-        "Secret {0:?} has no key \"key\" of at least {LENGTH} bytes; restore it from a backup, or delete it to have it made anew"
+        "Secret {secret:?} has no key {key:?} of at least {LENGTH} bytes; restore it from a backup, or delete the Secret to have it made anew"
     )]
-    Unusable(String),
+    Unusable {
+        /// Its name.
+        secret: String,
+        /// The key that is wrong in it.
+        key: &'static str,
+    },
     /// The system gives no random bytes.
     #[error("no random bytes")]
     Random,
@@ -37,7 +54,17 @@ pub enum RootKeyError {
     NotLeading,
 }
 
-/// Reads the root key from the Secret `name`, which is made where it is absent.
+/// Reads the Secret `name`, if it is there.
+///
+/// # Errors
+/// It cannot be read, or what is there is not a key.
+pub async fn read(client: Client, namespace: &str, name: &str) -> Result<Option<RootKey>, RootKeyError> {
+    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secret = secrets.get_opt(name).await?;
+    secret.map(|secret| root_key(secret, name)).transpose()
+}
+
+/// Reads the Secret `name`, which is made where it is absent.
 ///
 /// # Errors
 /// It cannot be read or made, or what is there is not a key.
@@ -46,11 +73,11 @@ pub async fn read_or_create(
     namespace: &str,
     name: &str,
     mandate: &Mandate,
-) -> Result<Vec<u8>, RootKeyError> {
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
-    if let Some(secret) = secrets.get_opt(name).await? {
-        return key_of(secret, name);
+) -> Result<RootKey, RootKeyError> {
+    if let Some(key) = read(client.clone(), namespace, name).await? {
+        return Ok(key);
     }
+    let secrets: Api<Secret> = Api::namespaced(client, namespace);
     if !mandate.holds() {
         return Err(RootKeyError::NotLeading);
     }
@@ -73,9 +100,9 @@ pub async fn read_or_create(
         ..PostParams::default()
     };
     match secrets.create(&parameters, &secret).await {
-        Ok(created) => key_of(created, name),
+        Ok(created) => root_key(created, name),
         // Somebody else was faster: theirs is the one.
-        Err(kube::Error::Api(status)) if status.is_already_exists() => key_of(secrets.get(name).await?, name),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => root_key(secrets.get(name).await?, name),
         Err(error) => Err(error.into()),
     }
 }
@@ -86,9 +113,62 @@ impl From<kube::Error> for RootKeyError {
     }
 }
 
-fn key_of(secret: Secret, name: &str) -> Result<Vec<u8>, RootKeyError> {
-    let key = secret.data.and_then(|mut data| data.remove(DATA_KEY));
-    key.map(|ByteString(key)| key)
-        .filter(|key| key.len() >= LENGTH)
-        .ok_or_else(|| RootKeyError::Unusable(name.to_owned()))
+impl fmt::Debug for RootKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RootKey")
+    }
+}
+
+fn root_key(secret: Secret, name: &str) -> Result<RootKey, RootKeyError> {
+    let mut data = secret.data.unwrap_or_default();
+    let mut take = |key: &'static str| match data.remove(key) {
+        Some(ByteString(value)) if value.len() < LENGTH => Err(unusable(name, key)),
+        value => Ok(value.map(|ByteString(value)| value)),
+    };
+    Ok(RootKey {
+        key: take(DATA_KEY)?.ok_or_else(|| unusable(name, DATA_KEY))?,
+        previous: take(PREVIOUS_KEY)?,
+    })
+}
+
+fn unusable(name: &str, key: &'static str) -> RootKeyError {
+    RootKeyError::Unusable {
+        secret: name.to_owned(),
+        key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_of(data: &[(&str, usize)]) -> Result<(usize, Option<usize>), String> {
+        let data = data.iter().map(|(key, length)| ((*key).to_owned(), ByteString(vec![7; *length])));
+        let secret = Secret {
+            data: Some(data.collect()),
+            ..Secret::default()
+        };
+        root_key(secret, "root")
+            .map(|root| (root.key.len(), root.previous.map(|key| key.len())))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_previous_key_may_be_there_beside_the_key() {
+        assert_eq!(read_of(&[("key", 32), ("other", 1)]), Ok((32, None)));
+        assert_eq!(read_of(&[("key", 64), ("previous-key", 32)]), Ok((64, Some(32))));
+    }
+
+    #[test]
+    fn a_missing_or_short_key_is_named() {
+        for (data, named) in [
+            (vec![], "\"key\""),
+            (vec![("key", 31)], "\"key\""),
+            (vec![("previous-key", 32)], "\"key\""),
+            (vec![("key", 32), ("previous-key", 31)], "\"previous-key\""),
+        ] {
+            let told = read_of(&data).unwrap_err();
+            assert!(told.contains(named) && told.contains("\"root\""), "{told}");
+        }
+    }
 }

@@ -93,6 +93,7 @@ fn cluster_options(options: &Run) -> Options {
         namespace: std::env::var("POD_NAMESPACE").ok(),
         pod: std::env::var("POD_NAME").ok(),
         gateway_url: options.public_url.clone(),
+        session_keys: None,
         lease: Times::default(),
     }
 }

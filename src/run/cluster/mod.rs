@@ -6,11 +6,13 @@
 
 pub mod convert;
 mod references;
+mod session_keys;
 mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use kube::{Client, Config};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -22,7 +24,9 @@ use self::references::ReferenceCache;
 use self::watches::Watches;
 use super::lease::{Election, ElectionError, Times};
 use crate::fleet::{Observations, PlanInput, References};
+use crate::gateway::session::Keyring;
 use crate::metrics::Metrics;
+use crate::operator::root_key::ROOT_KEY;
 use crate::operator::{Install, Links, Mandate, State, lead};
 
 /// Changes within this time lead to one new input.
@@ -48,6 +52,8 @@ pub struct Options {
     pub pod: Option<String>,
     /// The address that clients reach the gateway by, for `status.url` of federations.
     pub gateway_url: Option<String>,
+    /// Where the keys of clients' sessions go, if it serves clients.
+    pub session_keys: Option<Arc<ArcSwapOption<Keyring>>>,
     /// How long leader election takes.
     pub lease: Times,
 }
@@ -112,6 +118,15 @@ pub async fn run(
     let news = Arc::new(Notify::new());
     let watches = Watches::start(&client, &options.namespaces, &news, &mut tasks);
     let scopes = watches.scopes.clone();
+    if let Some(keyring) = options.session_keys {
+        let secret = install.named(ROOT_KEY);
+        tasks.spawn(session_keys::keep(
+            client.clone(),
+            install.namespace.clone(),
+            secret,
+            keyring,
+        ));
+    }
 
     let desk = Desk {
         client: client.clone(),
