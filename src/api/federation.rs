@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kube::core::Duration;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::environment::SecretRef;
+use super::server::duration;
 
 /// Which servers stand behind the endpoint, and who may connect to it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -34,7 +37,8 @@ use super::condition::Condition;
 #[x_kube(
     validation = Rule::new("has(self.access)")
         .message("access is required, nothing is open by omission; set access: {anonymous: {}} to let everyone in who \
-                  reaches the gateway")
+                  reaches the gateway, or access: {apiKeys: {secretRef: {name: NAME}}} to let in who has a key of that \
+                  Secret")
         .reason(Reason::FieldValueRequired)
         .field_path(".access")
 )]
@@ -57,6 +61,9 @@ pub struct MCPFederationSpec {
     /// Who may connect. Required in a cluster, where nothing is open by omission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// Sessions of Legacy clients, which start with a handshake (up to 2025-11-25). Others have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
 }
 
 /// One or more servers inside a federation.
@@ -130,21 +137,46 @@ impl LabelSelector {
 
 /// Who may connect to a federation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.anonymous)")
-        .message("set anonymous: {} to let everyone in who reaches the gateway")
-        .reason(Reason::FieldValueRequired)
-        .field_path(".anonymous")
+    validation = Rule::new("has(self.anonymous) != has(self.apiKeys)")
+        .message("set exactly one of anonymous and apiKeys: anonymous: {} lets everyone in who reaches the gateway, \
+                  apiKeys: {secretRef: {name: NAME}} who has a key of that Secret")
 )]
 pub struct Access {
     /// Everyone who reaches the gateway may connect, without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<Anonymous>,
+    /// Who presents an API key may connect, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_keys: Option<ApiKeys>,
 }
 
 /// Access without credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Anonymous {}
+
+/// Access by API key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeys {
+    /// The Secret with the keys: each entry's value is a key, and its name is who has it. A change is taken at once.
+    pub secret_ref: SecretRef,
+}
+
+/// Sessions of Legacy clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sessions {
+    /// False: no session is given out, none is asked for, and each request stands for itself.
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+    /// How long a session is valid, such as 24h or 1h30m; the client must open another one then. Default 24h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration())]
+    pub ttl: Option<Duration>,
+}
 
 /// What is known of a federation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -206,6 +238,10 @@ pub struct IndexStatus {
     pub templates: i64,
     /// Prompts.
     pub prompts: i64,
+}
+
+fn enabled() -> bool {
+    true
 }
 
 fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -234,7 +234,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 /// A duration as Go writes it. The digits are bounded so that no sum overflows.
-fn duration() -> Rule {
+pub(super) fn duration() -> Rule {
     Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$') && self.matches('[1-9]')")
         .message("must be a duration above zero, such as 500ms, 10s or 1h30m")
 }

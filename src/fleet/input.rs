@@ -1,14 +1,15 @@
-//! From an `MCPServer` to what the planner needs of it: the parts that a cluster and one machine share.
+//! From an object to what the planner needs of it: the parts that a cluster and one machine share.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
-use super::plan::{ObjectKey, ServerInput, Unresolved};
+use super::access::Access;
+use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
-use crate::api::MCPServer;
 use crate::api::server::Timeouts as TimeoutSpec;
 use crate::api::source::{Header, RemoteSource};
+use crate::api::{MCPFederation, MCPServer};
 use crate::upstream::{Endpoint, HttpEndpoint, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
@@ -28,6 +29,17 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
         disabled: server.spec.disabled,
         timeouts: timeouts(server.spec.timeouts.as_ref()),
         endpoint,
+    }
+}
+
+/// The planner's view of `federation`. API keys are taken from `references`.
+pub fn federation_input(federation: &MCPFederation, references: &References) -> FederationInput {
+    let metadata = &federation.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    FederationInput {
+        key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
+        access: Access::resolve(&federation.spec, namespace, references),
+        spec: federation.spec.clone(),
     }
 }
 

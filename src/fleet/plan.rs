@@ -3,9 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
+use super::access::Access;
+pub use super::unresolved::Unresolved;
 use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
+use crate::defaults;
 use crate::upstream::{Endpoint, Timeouts};
 
 /// Namespace and name of an object.
@@ -34,15 +38,6 @@ pub struct ServerInput {
     pub endpoint: Result<Endpoint, Unresolved>,
 }
 
-/// Why a server cannot be reached at all, before any connection is tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unresolved {
-    /// One CamelCase word for conditions and metrics.
-    pub reason: &'static str,
-    /// For a person: what is wrong and what to do.
-    pub message: String,
-}
-
 /// One federation as the planner needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FederationInput {
@@ -50,6 +45,8 @@ pub struct FederationInput {
     pub key: ObjectKey,
     /// What its object says.
     pub spec: MCPFederationSpec,
+    /// Who may connect.
+    pub access: Access,
 }
 
 /// Everything the planner sees.
@@ -82,10 +79,23 @@ pub struct ServerPlan {
 }
 
 /// One federation to serve.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FederationPlan {
     /// Its members: higher priority first, then by name.
     pub members: Vec<MemberPlan>,
+    /// Who may connect.
+    pub access: Access,
+    /// Sessions of its Legacy clients.
+    pub sessions: SessionPlan,
+}
+
+/// Sessions of a federation's Legacy clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPlan {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// How long one is valid.
+    pub ttl: Duration,
 }
 
 /// One member of a federation.
@@ -144,6 +154,29 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
         .map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces)))
         .collect();
     FleetPlan { servers, federations }
+}
+
+impl SessionPlan {
+    /// What `spec` says, over the defaults.
+    fn of(spec: &MCPFederationSpec) -> Self {
+        let default = Self::default();
+        match &spec.sessions {
+            None => default,
+            Some(sessions) => Self {
+                enabled: sessions.enabled,
+                ttl: sessions.ttl.map_or(default.ttl, Duration::from),
+            },
+        }
+    }
+}
+
+impl Default for SessionPlan {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            ttl: defaults::SESSION_TTL,
+        }
+    }
 }
 
 impl ObjectKey {
@@ -220,7 +253,11 @@ fn plan_federation(
     );
     members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
-    FederationPlan { members }
+    FederationPlan {
+        members,
+        access: federation.access.clone(),
+        sessions: SessionPlan::of(&federation.spec),
+    }
 }
 
 /// Higher priority first, then by name.
@@ -336,6 +373,7 @@ mod tests {
         let federations = vec![FederationInput {
             key: ObjectKey::new(namespace, "fed"),
             spec,
+            access: Access::Anonymous,
         }];
         let servers = servers.iter().map(|name| server(name)).collect();
         let planned = plan(&PlanInput {

@@ -1,9 +1,9 @@
-//! Values that servers take from Secrets and ConfigMaps: which objects are named, and what was read of them.
+//! Values that servers and federations take from Secrets and ConfigMaps: which objects are named, and what was read of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::plan::Unresolved;
+use super::unresolved::Unresolved;
 use crate::api::environment::{EnvFrom, EnvVar, KeyRef, ObjectRef, ValueSource};
 
 /// The two kinds that hold values.
@@ -37,7 +37,7 @@ pub enum Content {
     Unreadable(String),
 }
 
-/// What was read of all objects that servers name; an object that is not in here was not read yet.
+/// What was read of all objects that servers and federations name; an object that is not in here was not read yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References(BTreeMap<Reference, Content>);
 

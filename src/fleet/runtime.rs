@@ -318,6 +318,8 @@ fn build(
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),
+        access: planned.access.clone(),
+        sessions: planned.sessions,
         members: members
             .map(|(m, input)| Member {
                 name: m.name.clone(),

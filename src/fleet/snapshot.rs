@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::access::Access;
+use super::plan::SessionPlan;
 use crate::index::Index;
 use crate::metrics::FederationMetrics;
 use crate::upstream::Upstream;
@@ -21,6 +23,10 @@ pub struct Federation {
     pub name: String,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
+    /// Who may connect.
+    pub access: Access,
+    /// Sessions of its Legacy clients.
+    pub sessions: SessionPlan,
     /// Its members, in the order that the index counts them.
     pub members: Vec<Member>,
     /// What clients see.

@@ -3,6 +3,7 @@
 //! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`legacy`] and [`modern`] know
 //! the rules of their era, and [`dispatch`] does what is asked, the same for both.
 
+pub mod access;
 pub mod dispatch;
 pub mod endpoint;
 pub mod legacy;

@@ -78,7 +78,9 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
         members: members.collect(),
         access: Some(Access {
             anonymous: Some(Anonymous {}),
+            api_keys: None,
         }),
+        sessions: None,
     };
     let mut federation = MCPFederation::new(NAME, spec);
     federation.metadata.namespace = Some(namespace.to_owned());

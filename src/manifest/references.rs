@@ -23,6 +23,7 @@ pub(super) fn check(collection: &mut Collection) {
             let path = Path::of_fields("spec.members").index(index);
             check_member(collection, federation, member, &path, &mut told);
         }
+        check_access(collection, federation, &mut told);
     }
     for server in collection.servers.iter().filter(|server| !server.object.spec.disabled) {
         check_values(collection, server, &mut told);
@@ -77,6 +78,21 @@ fn check_member(
     }
 }
 
+fn check_access(collection: &Collection, federation: &Sourced<MCPFederation>, told: &mut Told) {
+    let metadata = &federation.object.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    let access = federation.object.spec.access.as_ref();
+    let Some(api_keys) = access.and_then(|access| access.api_keys.as_ref()) else {
+        return;
+    };
+    let name = &api_keys.secret_ref.name;
+    if !collection.has("Secret", namespace, name) {
+        let path = Path::of_fields("spec.access.apiKeys.secretRef.name");
+        let message = absent_values(collection, "Secret", namespace, name);
+        told.problems.push(federation.source.problem(&path, message));
+    }
+}
+
 fn absent_server(collection: &Collection, namespace: &str, name: &str) -> String {
     let elsewhere = collection.names("MCPServer").find(|identity| identity.name == name);
     if let Some(elsewhere) = elsewhere {
@@ -123,20 +139,27 @@ fn check_values(collection: &Collection, server: &Sourced<MCPServer>, told: &mut
                 )
             }
             (None, _) if !collection.has(kind, namespace, name) => {
-                let known = collection
-                    .names(kind)
-                    .filter(|identity| identity.namespace == namespace);
-                let question = did_you_mean(name, known.map(|identity| identity.name.as_str()));
-                let message = format!(
-                    "there is no {kind} {namespace}/{name} in any file{question}{}, or set optional: true",
-                    add(kind, &question)
-                );
-                (reference.path.field("name"), message)
+                let message = absent_values(collection, kind, namespace, name);
+                (
+                    reference.path.field("name"),
+                    format!("{message}, or set optional: true"),
+                )
             }
             _ => continue,
         };
         told.problems.push(server.source.problem(&path, message));
     }
+}
+
+fn absent_values(collection: &Collection, kind: &str, namespace: &str, name: &str) -> String {
+    let known = collection
+        .names(kind)
+        .filter(|identity| identity.namespace == namespace);
+    let question = did_you_mean(name, known.map(|identity| identity.name.as_str()));
+    format!(
+        "there is no {kind} {namespace}/{name} in any file{question}{}",
+        add(kind, &question)
+    )
 }
 
 /// Something that a server needs from a Secret or a ConfigMap.

@@ -143,7 +143,9 @@ mod tests {
     use super::*;
 
     fn read_of(data: &[(&str, usize)]) -> Result<(usize, Option<usize>), String> {
-        let data = data.iter().map(|(key, length)| ((*key).to_owned(), ByteString(vec![7; *length])));
+        let data = data
+            .iter()
+            .map(|(key, length)| ((*key).to_owned(), ByteString(vec![7; *length])));
         let secret = Secret {
             data: Some(data.collect()),
             ..Secret::default()

@@ -15,8 +15,12 @@ use super::watch::FileWatch;
 use super::{progress, readiness, signals};
 use crate::args::Up;
 use crate::defaults;
-use crate::fleet::plan::{FederationInput, ServerInput};
-use crate::fleet::{Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, Runtime};
+use crate::fleet::access::access_reference;
+use crate::fleet::input::federation_input;
+use crate::fleet::plan::ServerInput;
+use crate::fleet::{
+    Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, References, Runtime,
+};
 use crate::gateway::Gateway;
 use crate::manifest::{self, CommandServer, Manifests, Sources};
 use crate::metrics::Metrics;
@@ -49,6 +53,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     let launcher = Launcher::new();
     let planned = plan_input(&launcher, &manifests).await;
     tell_endpoints(address, &default, &PlanInput::default(), &planned);
+    tell_access(&PlanInput::default(), &planned);
     let (input, inputs) = watch::channel(Arc::new(planned));
     let runtime = Runtime::start(inputs, default.clone(), Arc::clone(&metrics));
     let (ready, readiness) = watch::channel(false);
@@ -75,6 +80,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
                 if *before != planned {
                     say("manifests changed");
                     tell_endpoints(address, &default, &before, &planned);
+                    tell_access(&before, &planned);
                     input.send_replace(Arc::new(planned));
                 }
             }
@@ -92,7 +98,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
 
 /// What the planner needs, out of the files' objects. Containers start on the way.
 async fn plan_input(launcher: &Launcher, manifests: &Manifests) -> PlanInput {
-    let references = launch::references(&manifests.servers, &contents(manifests));
+    let references = references(manifests);
     let mut servers = launcher.launch(&manifests.servers, &references).await;
     for (input, server) in servers.iter_mut().zip(&manifests.servers) {
         let is_process = matches!(input.endpoint, Ok(Endpoint::Stdio(_)));
@@ -106,13 +112,8 @@ async fn plan_input(launcher: &Launcher, manifests: &Manifests) -> PlanInput {
         }
     }
     servers.extend(manifests.commands.iter().map(command_input));
-    let federations = manifests.federations.iter().map(|federation| FederationInput {
-        key: ObjectKey::new(
-            federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE),
-            federation.metadata.name.as_deref().unwrap_or_default(),
-        ),
-        spec: federation.spec.clone(),
-    });
+    let federations = manifests.federations.iter();
+    let federations = federations.map(|federation| federation_input(federation, &references));
     PlanInput {
         servers,
         federations: federations.collect(),
@@ -137,6 +138,15 @@ fn command_input(command: &CommandServer) -> ServerInput {
             cwd: command.cwd.clone(),
         })),
     }
+}
+
+fn references(manifests: &Manifests) -> References {
+    let servers = manifests.servers.iter().flat_map(launch::named_references);
+    let federations = manifests.federations.iter().filter_map(|federation| {
+        let namespace = federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+        access_reference(&federation.spec, namespace)
+    });
+    launch::references(servers.chain(federations), &contents(manifests))
 }
 
 fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
@@ -188,6 +198,17 @@ fn tell_endpoints(address: SocketAddr, default: &DefaultFederation, before: &Pla
         };
         if is_default {
             say(&format!("endpoint http://{address}/mcp (the same)"));
+        }
+    }
+}
+
+/// Prints what is wrong with the access of a federation, where that is news.
+fn tell_access(before: &PlanInput, now: &PlanInput) {
+    for federation in &now.federations {
+        let old = before.federations.iter().find(|old| old.key == federation.key);
+        let problem = federation.access.problem();
+        if let Some(problem) = problem.filter(|_| old.is_none_or(|old| old.access.problem() != problem)) {
+            say(&format!("federation {}: {}", federation.key, problem.message));
         }
     }
 }

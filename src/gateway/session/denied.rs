@@ -59,7 +59,10 @@ mod tests {
         assert!(denied.contains(100, first));
         assert!(!denied.contains(100, second));
         denied.insert(300, second, 100);
-        assert!(denied.contains(100, first), "it is valid up to and including its last second");
+        assert!(
+            denied.contains(100, first),
+            "it is valid up to and including its last second"
+        );
         denied.insert(300, id(), 101);
         assert!(!denied.contains(100, first));
         assert_eq!(denied.len(), 2);

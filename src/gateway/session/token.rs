@@ -140,7 +140,10 @@ mod tests {
             r#"{"protocol":"2025-11-25","iat":1,"exp":"later"}"#,
             r#"{"protocol":"2025-11-25","jti":"short","iat":1,"exp":9999999999}"#,
         ] {
-            assert!(known(&signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims), CLOCK).is_none(), "{claims}");
+            assert!(
+                known(&signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims), CLOCK).is_none(),
+                "{claims}"
+            );
         }
     }
 

@@ -182,11 +182,13 @@ fn on_loopback_a_federation_without_access_is_open() {
     assert_eq!(
         problems.to_string(),
         "b.yaml:4: spec.access: access is required, nothing is open by omission; set access: {anonymous: {}} to let \
-         everyone in who reaches the gateway"
+         everyone in who reaches the gateway, or access: {apiKeys: {secretRef: {name: NAME}}} to let in who has a key of \
+         that Secret"
     );
     let given = FEDERATION.replace("spec:", "spec:\n  access: {}");
     assert!(
-        bad(&[("a.yaml", SERVER), ("b.yaml", &given)])[0].contains("spec.access.anonymous"),
+        bad(&[("a.yaml", SERVER), ("b.yaml", &given)])[0]
+            .contains("spec.access: set exactly one of anonymous and apiKeys"),
         "what is given is not made up for"
     );
 }

@@ -145,3 +145,19 @@ fn headers_are_values_too() {
         "{told:?}"
     );
 }
+
+#[test]
+fn api_keys_of_no_secret_are_an_error() {
+    let federation = "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPFederation\nmetadata: {name: tools}\nspec:\n  access:\n    apiKeys: {secretRef: {name: kyes}}\n";
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {alice: one}\n";
+    assert_eq!(
+        problems(&[federation, secret]),
+        [
+            "a.yaml:6: spec.access.apiKeys.secretRef.name: there is no Secret default/kyes in any file; did you mean `keys`?"
+        ]
+    );
+    let elsewhere = secret.replace("name: keys", "name: kyes, namespace: other");
+    assert_eq!(problems(&[federation, &elsewhere]).len(), 1);
+    let here = secret.replace("keys", "kyes");
+    assert_eq!(problems(&[federation, &here]), Vec::<String>::new());
+}

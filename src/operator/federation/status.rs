@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use crate::api::condition::{ACCEPTED, ConditionStatus, DEGRADED, READY, RECONCILING, RESOLVED_REFS};
 use crate::api::federation::{IndexStatus, MemberStatus};
 use crate::api::{MCPFederation, MCPFederationStatus, STATUS_LIST_MAX};
-use crate::fleet::plan::MemberProblem;
+use crate::fleet::plan::{MemberProblem, Unresolved};
 use crate::fleet::{
-    FederationObservation, FederationPlan, MemberObservation, MemberPlan, ObjectKey, ServerObservation, UpstreamState,
+    Access, FederationObservation, FederationPlan, MemberObservation, MemberPlan, ObjectKey, ServerObservation,
+    UpstreamState,
 };
 use crate::operator::conditions::Conditions;
 
@@ -46,7 +47,7 @@ pub fn status(federation: &MCPFederation, facts: &Facts<'_>) -> MCPFederationSta
     conditions.put(ACCEPTED, true, "Accepted", "");
     resolved(&mut conditions, facts.plan);
     degraded(&mut conditions, &members, settled);
-    ready(&mut conditions, &members, served.is_some());
+    ready(&mut conditions, &facts.plan.access, &members, served.is_some());
     if conditions
         .next(READY)
         .is_some_and(|ready| ready.status == ConditionStatus::Unknown)
@@ -140,15 +141,33 @@ fn state(planned: &MemberPlan, server: Option<&ServerObservation>) -> (&'static 
     }
 }
 
-/// Members that cannot be had: not there, or not permitted.
+/// What the federation names and cannot have: API keys, and members that are not there or not permitted.
 fn resolved(conditions: &mut Conditions<'_>, plan: &FederationPlan) {
+    match (plan.access.problem(), lacking_members(plan)) {
+        (None, None) => conditions.put(RESOLVED_REFS, true, "Resolved", ""),
+        (None, Some((reason, message))) => conditions.put(RESOLVED_REFS, false, reason, message),
+        (Some(access), None) => conditions.put(RESOLVED_REFS, truth(access), access.reason, &access.message),
+        (Some(access), Some((_, members))) => {
+            let message = format!("{}; {members}", access.message);
+            conditions.put(RESOLVED_REFS, false, access.reason, message);
+        }
+    }
+}
+
+/// What was not read yet is neither there nor missing.
+fn truth(unresolved: &Unresolved) -> ConditionStatus {
+    match unresolved.reason {
+        "RefPending" => ConditionStatus::Unknown,
+        _ => ConditionStatus::False,
+    }
+}
+
+fn lacking_members(plan: &FederationPlan) -> Option<(&'static str, String)> {
     let mut lacking = plan.members.iter().filter_map(|member| match &member.problem {
         Some(problem @ (MemberProblem::NotFound | MemberProblem::NotPermitted)) => Some((member, problem)),
         _ => None,
     });
-    let Some((first, problem)) = lacking.next() else {
-        return conditions.put(RESOLVED_REFS, true, "Resolved", "");
-    };
+    let (first, problem) = lacking.next()?;
     let others: Vec<&str> = lacking.map(|(member, _)| member.name.as_str()).collect();
     let others = if others.is_empty() {
         String::new()
@@ -156,7 +175,7 @@ fn resolved(conditions: &mut Conditions<'_>, plan: &FederationPlan) {
         format!("; also members {}", names(&others))
     };
     let message = format!("member {:?} ({}): {problem}{others}", first.name, first.server);
-    conditions.put(RESOLVED_REFS, false, problem.reason(), message);
+    Some((problem.reason(), message))
 }
 
 fn degraded(conditions: &mut Conditions<'_>, members: &[MemberStatus], settled: bool) {
@@ -180,7 +199,11 @@ fn degraded(conditions: &mut Conditions<'_>, members: &[MemberStatus], settled: 
     }
 }
 
-fn ready(conditions: &mut Conditions<'_>, members: &[MemberStatus], served: bool) {
+fn ready(conditions: &mut Conditions<'_>, access: &Access, members: &[MemberStatus], served: bool) {
+    if let Access::Closed(why) = access {
+        let message = format!("nobody can connect: {}", why.message);
+        return conditions.put(READY, truth(why), why.reason, message);
+    }
     let any = |state| members.iter().any(|member| member.state == state);
     let waiting = !served || (any(CONNECTING) && !any(READY_STATE));
     if waiting {
@@ -239,6 +262,7 @@ mod tests {
 
     use super::*;
     use crate::api::server::ServerInfo;
+    use crate::fleet::{Content, Reference, ReferenceKind, References, SessionPlan};
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn federation(generation: i64, status: Option<MCPFederationStatus>) -> MCPFederation {
@@ -314,7 +338,11 @@ mod tests {
 
     impl World {
         fn new(plan: Vec<MemberPlan>, servers: Vec<(ObjectKey, ServerObservation)>) -> Self {
-            let plan = FederationPlan { members: plan };
+            let plan = FederationPlan {
+                members: plan,
+                access: Access::Anonymous,
+                sessions: SessionPlan::default(),
+            };
             Self {
                 observation: Some(seen(&plan, 3)),
                 plan,
@@ -393,6 +421,49 @@ mod tests {
         let status = world.tell(&federation(1, None));
         assert_eq!(words(&status, RESOLVED_REFS), "False NotPermitted");
         assert_eq!(status.members[0].era, None);
+    }
+
+    /// The access of a federation whose keys are in a Secret with this content.
+    fn by_key(content: Option<Content>) -> Access {
+        let spec = json!({"access": {"apiKeys": {"secretRef": {"name": "keys"}}}});
+        let secret = Reference::new(ReferenceKind::Secret, "team", "keys");
+        let references: References = content.into_iter().map(|content| (secret.clone(), content)).collect();
+        Access::resolve(&serde_json::from_value(spec).unwrap(), "team", &references)
+    }
+
+    #[test]
+    fn without_its_keys_a_federation_is_not_ready_and_says_why() {
+        let mut world = World::new(vec![planned("a", None)], vec![server("a", UpstreamState::Ready)]);
+        for (content, told) in [
+            (Some(Content::Missing), "False RefNotFound"),
+            (Some(Content::Unreadable("forbidden".into())), "False RefUnreadable"),
+            (None, "Unknown RefPending"),
+        ] {
+            world.plan.access = by_key(content);
+            let status = world.tell(&federation(1, None));
+            assert_eq!(words(&status, RESOLVED_REFS), told);
+            assert_eq!(words(&status, READY), told);
+            assert_eq!(words(&status, DEGRADED), "False AllMembersReady");
+        }
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_is_named_and_the_others_serve() {
+        let values = [("alice", "good"), ("bob", "has spaces")];
+        let values = values.map(|(name, key)| (name.to_owned(), key.as_bytes().to_vec()));
+        let mut world = World::new(
+            vec![planned("a", None), planned("b", Some(MemberProblem::NotFound))],
+            vec![server("a", UpstreamState::Ready)],
+        );
+        world.plan.access = by_key(Some(Content::Found(values.into())));
+        let status = world.tell(&federation(1, None));
+        assert_eq!(words(&status, RESOLVED_REFS), "False InvalidKey");
+        assert_eq!(words(&status, READY), "True Serving");
+        let resolved = crate::api::condition::find(&status.conditions, RESOLVED_REFS).unwrap();
+        for part in ["\"bob\"", "member \"b\""] {
+            assert!(resolved.message.contains(part), "{}", resolved.message);
+        }
+        assert!(!resolved.message.contains("has spaces"));
     }
 
     #[test]

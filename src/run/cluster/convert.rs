@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{MCPFederation, MCPServer};
-use crate::fleet::input::server_input;
-use crate::fleet::plan::FederationInput;
+use crate::fleet::access::access_reference;
+use crate::fleet::input::{federation_input, server_input};
 use crate::fleet::{PlanInput, Reference, References};
 use crate::operator::server::address::{endpoint, endpoint_references};
 use crate::operator::server::references;
-use crate::operator::watch::key_of;
 
 /// The objects of one install.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +35,7 @@ pub fn plan_input(objects: &Objects, references: &References) -> PlanInput {
         .federations
         .iter()
         .filter(|federation| federation.metadata.deletion_timestamp.is_none())
-        .map(|federation| FederationInput {
-            key: key_of(&federation.metadata),
-            spec: federation.spec.clone(),
-        })
+        .map(|federation| federation_input(federation, references))
         .collect();
     federations.sort_by(|a, b| a.key.cmp(&b.key));
     PlanInput {
@@ -49,10 +45,15 @@ pub fn plan_input(objects: &Objects, references: &References) -> PlanInput {
     }
 }
 
-/// The Secrets and ConfigMaps to read: what the gateway sends and, where workloads are written, what pods take.
+/// The Secrets and ConfigMaps to read: what the gateway sends and asks for and, where workloads are written, what pods
+/// take.
 pub fn wanted(objects: &Objects, workloads: bool) -> BTreeSet<Reference> {
     let of = if workloads { references } else { endpoint_references };
-    objects.servers.iter().flat_map(of).collect()
+    let keys = objects.federations.iter().filter_map(|federation| {
+        let namespace = federation.metadata.namespace.as_deref().unwrap_or_default();
+        access_reference(&federation.spec, namespace)
+    });
+    objects.servers.iter().flat_map(of).chain(keys).collect()
 }
 
 #[cfg(test)]

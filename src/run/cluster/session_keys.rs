@@ -129,10 +129,16 @@ mod tests {
             sessions(Some(&root(1, None)), &changed),
             sessions(Some(&changed), &changed),
         ];
-        assert!(moves(&stages[1], &stages[0]), "who knows of it signs for those who do not");
+        assert!(
+            moves(&stages[1], &stages[0]),
+            "who knows of it signs for those who do not"
+        );
         assert!(moves(&stages[0], &stages[1]) && moves(&stages[0], &stages[2]));
         assert!(moves(&stages[2], &stages[1]), "and takes what is signed with it");
-        assert!(moves(&stages[2], &sessions(None, &root(2, None))), "the new key is used in the end");
+        assert!(
+            moves(&stages[2], &sessions(None, &root(2, None))),
+            "the new key is used in the end"
+        );
     }
 
     #[test]

@@ -85,9 +85,8 @@ impl Launcher {
     }
 }
 
-/// What `servers` take from Secrets and ConfigMaps, out of `objects`, which are all there are.
-pub(crate) fn references(servers: &[MCPServer], objects: &BTreeMap<Reference, Content>) -> References {
-    let named = servers.iter().flat_map(named_references);
+/// What is `named` of Secrets and ConfigMaps, out of `objects`, which are all there are.
+pub(crate) fn references(named: impl Iterator<Item = Reference>, objects: &BTreeMap<Reference, Content>) -> References {
     named
         .map(|reference| {
             let content = objects.get(&reference).cloned().unwrap_or(Content::Missing);
@@ -96,7 +95,8 @@ pub(crate) fn references(servers: &[MCPServer], objects: &BTreeMap<Reference, Co
         .collect()
 }
 
-fn named_references(server: &MCPServer) -> Vec<Reference> {
+/// The Secrets and ConfigMaps that `server` names.
+pub(crate) fn named_references(server: &MCPServer) -> Vec<Reference> {
     let namespace = namespace(server);
     let mut named = Vec::new();
     if let Some(package) = &server.spec.package {

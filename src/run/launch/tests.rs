@@ -59,7 +59,13 @@ impl Machine {
     async fn endpoints(&self, servers: &[MCPServer]) -> Vec<Result<Endpoint, Unresolved>> {
         let keys = Content::Found([("token".to_owned(), b"hidden".to_vec())].into());
         let objects = [(Reference::new(ReferenceKind::Secret, "default", "keys"), keys)].into();
-        let inputs = self.launcher.launch(servers, &references(servers, &objects)).await;
+        let inputs = self
+            .launcher
+            .launch(
+                servers,
+                &references(servers.iter().flat_map(named_references), &objects),
+            )
+            .await;
         inputs.into_iter().map(|input| input.endpoint).collect()
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use mcpfleet::api::MCPFederation;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
-use mcpfleet::fleet::{DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
+use mcpfleet::fleet::{Access, DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
 use mcpfleet::gateway::Gateway;
 use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
@@ -62,6 +62,7 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
         federations: vec![FederationInput {
             key: ObjectKey::new("default", "fed"),
             spec: federation.spec,
+            access: Access::Anonymous,
         }],
         namespaces: Default::default(),
     }
