@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::modern::{self, Refusal};
 use super::relay::Relay;
+use super::session::Session;
 
 use crate::fleet::Federation;
 use crate::index::{List, Target};
@@ -30,6 +31,8 @@ pub struct Request<'a> {
     pub meta: Option<&'a Members<'a>>,
     /// The revision that the client speaks.
     pub revision: Revision,
+    /// The session of a Legacy client, where it has one.
+    pub session: Option<&'a Session>,
     /// Where goes what is said before the answer, if the client can hear it.
     pub intermediate: Option<&'a mpsc::Sender<Bytes>>,
     /// The headers that came with it, if the transport has any.
@@ -66,15 +69,9 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
 const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
 
 fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
-    let Some(requested) = request.params.and_then(|p| p.string("protocolVersion")) else {
-        return refused(
-            request,
-            &RpcError::new(RpcError::INVALID_PARAMS, "params.protocolVersion must be a string"),
-        );
-    };
     let mut out = Vec::new();
     let mut result = ObjectWriter::open(&mut out);
-    result.string("protocolVersion", Revision::negotiate(&requested).as_str());
+    result.string("protocolVersion", request.revision.as_str());
     result.member("capabilities", CAPABILITIES);
     result.member("serverInfo", &federation.server_info);
     result.close();

@@ -13,32 +13,48 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::access::{self, AccessError, Principal};
 use super::dispatch::{self, dispatch};
 use super::modern::{Refusal, refusal};
 use super::origin::{self, Denied};
+use super::session::{SessionError, Sessions};
 use super::stream::{EventStream, Finished, ReplyBody, Work};
 use super::{legacy, modern};
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::mcp::meta::VersionClaim;
-use crate::mcp::{Envelope, Era, Id, Kind, Members, Method, Revision, RpcError, message};
+use crate::mcp::{Envelope, Era, Id, Kind, Members, Method, Revision, RpcError, headers, message};
 use crate::metrics::Outcome;
 
 /// Answers requests from the fleet's current snapshot.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     fleet: Arc<ArcSwap<Fleet>>,
+    sessions: Arc<Sessions>,
     loopback: bool,
+}
+
+/// Where a message goes, who sends it, and its headers.
+struct Post {
+    federation: Arc<Federation>,
+    sessions: Arc<Sessions>,
+    principal: Principal,
+    headers: HeaderMap,
+    started: Instant,
 }
 
 /// What is sent back.
 pub type Reply = Response<ReplyBody>;
 
 impl Endpoint {
-    /// An endpoint over `fleet`; `loopback` tells that it listens on a loopback address.
-    pub fn new(fleet: Arc<ArcSwap<Fleet>>, loopback: bool) -> Self {
-        Self { fleet, loopback }
+    /// An endpoint over `fleet`, for clients with `sessions`; `loopback` tells that it listens on a loopback address.
+    pub fn new(fleet: Arc<ArcSwap<Fleet>>, sessions: Arc<Sessions>, loopback: bool) -> Self {
+        Self {
+            fleet,
+            sessions,
+            loopback,
+        }
     }
 
     /// Answers one request.
@@ -50,10 +66,13 @@ impl Endpoint {
             Ok(()) => self.route(parts, body).await,
         };
         if let Some(origin) = origin.filter(|_| reply.status() != StatusCode::FORBIDDEN) {
-            reply.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            reply
-                .headers_mut()
-                .append(header::VARY, HeaderValue::from_static("Origin"));
+            let headers = reply.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(
+                header::ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"),
+            );
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
         }
         reply
     }
@@ -66,16 +85,28 @@ impl Endpoint {
                 "no federation is served here; endpoints are /NAMESPACE/NAME/mcp\n",
             );
         };
-        match parts.method {
-            HttpMethod::POST => post(Arc::clone(federation), parts.headers, body).await,
-            HttpMethod::OPTIONS => preflight(&parts.headers),
-            _ => {
-                let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is served here\n");
-                reply
-                    .headers_mut()
-                    .insert(header::ALLOW, HeaderValue::from_static("POST, OPTIONS"));
-                reply
+        if parts.method == HttpMethod::OPTIONS {
+            return preflight(&parts.headers);
+        }
+        let started = Instant::now();
+        let principal = match access::admit(&federation.access, &parts.headers) {
+            Ok(principal) => principal,
+            Err(error) => {
+                federation.metrics.request(None, Outcome::Refused, started.elapsed());
+                return keep_out(&parts.headers, error);
             }
+        };
+        let post = Post {
+            federation: Arc::clone(federation),
+            sessions: Arc::clone(&self.sessions),
+            principal,
+            headers: parts.headers,
+            started,
+        };
+        match parts.method {
+            HttpMethod::POST => answer_post(post, body).await,
+            HttpMethod::DELETE if federation.sessions.enabled => end_session(&post),
+            _ => not_allowed(federation),
         }
     }
 }
@@ -89,15 +120,14 @@ fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<&'f Arc<Federation>> {
     }
 }
 
-async fn post(federation: Arc<Federation>, headers: HeaderMap, body: Incoming) -> Reply {
-    let started = Instant::now();
-    if !is_json(&headers) {
+async fn answer_post(post: Post, body: Incoming) -> Reply {
+    if !is_json(&post.headers) {
         return plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type must be application/json\n",
         );
     }
-    if !accepts(&headers, &["application/json", "application/*", "*/*"]) {
+    if !accepts(&post.headers, &["application/json", "application/*", "*/*"]) {
         return plain(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must list application/json (and text/event-stream)\n",
@@ -109,16 +139,17 @@ async fn post(federation: Arc<Federation>, headers: HeaderMap, body: Incoming) -
     {
         Ok(body) => body,
         Err(refused) => {
-            federation.metrics.request(None, Outcome::Refused, started.elapsed());
-            return whole(refuse(&headers, None, &refused));
+            let elapsed = post.started.elapsed();
+            post.federation.metrics.request(None, Outcome::Refused, elapsed);
+            return whole(refuse(&post.headers, None, &refused));
         }
     };
     // Streams must be asked for by name; who takes just anything may not be able to read one.
-    if !headers.contains_key(header::ACCEPT) || !accepts(&headers, &["text/event-stream"]) {
-        return whole(work(federation, headers, body, None, started).await);
+    if !post.headers.contains_key(header::ACCEPT) || !accepts(&post.headers, &["text/event-stream"]) {
+        return whole(work(post, body, None).await);
     }
     let (out, mut intermediate) = mpsc::channel(defaults::INTERMEDIATE_MAX);
-    let mut work: Work = Box::pin(work(federation, headers, body, Some(out), started));
+    let mut work: Work = Box::pin(work(post, body, Some(out)));
     tokio::select! {
         biased;
         finished = &mut work => match intermediate.try_recv() {
@@ -131,96 +162,120 @@ async fn post(federation: Arc<Federation>, headers: HeaderMap, body: Incoming) -
 }
 
 /// Answers the message in `body`, and counts it if it is a request.
-async fn work(
-    federation: Arc<Federation>,
-    headers: HeaderMap,
-    body: Bytes,
-    intermediate: Option<mpsc::Sender<Bytes>>,
-    started: Instant,
-) -> Finished {
-    let (method, outcome, finished) = message(&federation, &headers, &body, intermediate.as_ref()).await;
+async fn work(post: Post, body: Bytes, intermediate: Option<mpsc::Sender<Bytes>>) -> Finished {
+    let (method, outcome, finished) = message(&post, &body, intermediate.as_ref()).await;
     if let Some(outcome) = outcome {
-        federation.metrics.request(method, outcome, started.elapsed());
+        post.federation.metrics.request(method, outcome, post.started.elapsed());
     }
     finished
 }
 
 /// Answers the message in `body`; also tells how to count it, if it is a request.
 async fn message(
-    federation: &Federation,
-    headers: &HeaderMap,
+    post: &Post,
     body: &[u8],
     intermediate: Option<&mpsc::Sender<Bytes>>,
 ) -> (Option<Method>, Option<Outcome>, Finished) {
+    let Post {
+        federation,
+        sessions,
+        principal,
+        headers,
+        ..
+    } = post;
     let refused = |id: Option<Id<'_>>, refused: &Refusal| (None, Some(Outcome::Refused), refuse(headers, id, refused));
     let envelope = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
         Ok(envelope) => envelope,
         Err(error) => return refused(None, &refusal(malformed_status(headers, &error), error.to_rpc_error())),
     };
-    let (id, name) = match envelope.kind() {
-        Ok(Kind::Request { id, method }) => (id, method),
-        Ok(Kind::Notification { .. } | Kind::Response { .. }) => {
-            return (
-                None,
-                None,
-                Finished {
-                    status: StatusCode::ACCEPTED,
-                    message: Vec::new(),
-                },
-            );
-        }
+    let kind = match envelope.kind() {
+        Ok(kind) => kind,
         Err(error) => {
             let id = envelope.id.and_then(Id::from_raw);
             return refused(id, &refusal(malformed_status(headers, &error), error.to_rpc_error()));
         }
     };
-    let params = match envelope.params.map(|raw| Members::parse(raw.get())) {
-        None => None,
-        Some(Some(params)) => Some(params),
-        Some(None) => {
-            let error = RpcError::new(RpcError::INVALID_PARAMS, "params names a member twice");
-            return refused(Some(id), &refusal(StatusCode::BAD_REQUEST, error));
-        }
-    };
+    let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
     let meta = params
         .as_ref()
         .and_then(|p| p.get("_meta"))
         .and_then(|raw| Members::parse(raw.get()));
     let (params, meta) = (params.as_ref(), meta.as_ref());
     let is_modern = VersionClaim::of(meta) != VersionClaim::None || modern::claimed_by_headers(headers);
+    let (request, is_handshake) = match kind {
+        Kind::Request { id, method } => (Some((id, method)), !is_modern && method == Method::Initialize.as_str()),
+        Kind::Notification { .. } | Kind::Response { .. } => (None, false),
+    };
+    let mut session = None;
+    let mut revision = Revision::LATEST;
+    if !is_modern && !is_handshake {
+        revision = match legacy::revision(headers) {
+            Ok(revision) => revision,
+            Err(error) => return refused(request.map(|(id, _)| id), &error),
+        };
+        session = match legacy::session(sessions, federation, principal, headers) {
+            Ok(session) => session,
+            Err(error) => return (None, request.map(|_| Outcome::Refused), without_session(error)),
+        };
+    }
+    let Some((id, name)) = request else {
+        return (None, None, Finished::message(StatusCode::ACCEPTED, Vec::new()));
+    };
+    if envelope.params.is_some() && params.is_none() {
+        let error = RpcError::new(RpcError::INVALID_PARAMS, "params names a member twice");
+        return refused(Some(id), &refusal(StatusCode::BAD_REQUEST, error));
+    }
     let checked = if is_modern {
-        modern::check(name, params, meta, headers).map(|method| (method, Revision::LATEST))
-    } else if name == Method::Initialize.as_str() {
-        Ok((Method::Initialize, Revision::LATEST_LEGACY))
+        modern::check(name, params, meta, headers).map(|method| (method, revision))
+    } else if is_handshake {
+        legacy::negotiated(params).map(|revision| (Method::Initialize, revision))
     } else {
-        legacy::revision(headers).and_then(|revision| Ok((legacy::method(name)?, revision)))
+        let revision = session.as_ref().map_or(revision, |session| session.revision);
+        legacy::method(name).map(|method| (method, revision))
     };
     let checked = checked.and_then(|(method, revision)| {
         check_arguments(method, params, revision.era())?;
         Ok((method, revision))
     });
-    match checked {
-        Err(error) => refused(Some(id), &error),
-        Ok((method, revision)) => {
-            let request = dispatch::Request {
-                id,
-                method,
-                params,
-                meta,
-                revision,
-                intermediate,
-                headers: Some(headers),
-            };
-            let answer = dispatch(federation, request).await;
-            (
-                Some(method),
-                Some(answer.outcome),
-                Finished {
-                    status: answer.status,
-                    message: answer.body,
-                },
-            )
+    let (method, revision) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return refused(Some(id), &error),
+    };
+    let request = dispatch::Request {
+        id,
+        method,
+        params,
+        meta,
+        revision,
+        session: session.as_ref(),
+        intermediate,
+        headers: Some(headers),
+    };
+    let answer = dispatch(federation, request).await;
+    let mut finished = Finished::message(answer.status, answer.body);
+    if is_handshake {
+        match legacy::open_session(sessions, federation, principal, revision, params) {
+            Ok(None) => {}
+            Ok(Some(token)) => drop(finished.headers.insert(headers::SESSION_ID, token)),
+            Err(error) => return (Some(method), Some(Outcome::Failed), without_session(error)),
         }
+    }
+    (Some(method), Some(answer.outcome), finished)
+}
+
+/// Ends the session that a DELETE names.
+fn end_session(post: &Post) -> Reply {
+    if let Err(error) = legacy::revision(&post.headers) {
+        return whole(refuse(&post.headers, None, &error));
+    }
+    match legacy::session(&post.sessions, &post.federation, &post.principal, &post.headers) {
+        Ok(session) => {
+            if let Some(session) = session {
+                post.sessions.end(&session, legacy::now());
+            }
+            whole(Finished::message(StatusCode::OK, Vec::new()))
+        }
+        Err(error) => whole(without_session(error)),
     }
 }
 
@@ -315,10 +370,55 @@ fn accepts(headers: &HeaderMap, wanted: &[&str]) -> bool {
 fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
     let null = (!modern::claimed_by_headers(headers) && legacy::wants_null_id(headers)).then_some("null");
     let message = message::error_response(id.map(Id::as_json).or(null), &refused.error.to_json());
-    Finished {
-        status: refused.status,
-        message,
+    Finished::message(refused.status, message)
+}
+
+/// The answer to a client that has no session where it needs one: what clients look at is the status.
+fn without_session(error: SessionError) -> Finished {
+    let status = match error {
+        SessionError::Missing => StatusCode::BAD_REQUEST,
+        SessionError::NotFound => StatusCode::NOT_FOUND,
+        SessionError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        SessionError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let mut finished = Finished::text(status, error.to_string());
+    if error == SessionError::NotReady {
+        finished
+            .headers
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
+    finished
+}
+
+/// The answer to a request that is not let in (RFC 6750 section 3).
+fn keep_out(headers: &HeaderMap, error: AccessError) -> Reply {
+    let (status, challenge) = match error {
+        AccessError::Missing => (StatusCode::UNAUTHORIZED, Some("Bearer")),
+        AccessError::Unknown => (StatusCode::UNAUTHORIZED, Some("Bearer error=\"invalid_token\"")),
+        AccessError::Closed => (StatusCode::SERVICE_UNAVAILABLE, None),
+    };
+    let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
+    let mut reply = whole(refuse(headers, None, &refusal(status, error)));
+    if let Some(challenge) = challenge {
+        reply
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    reply
+}
+
+/// The answer to an HTTP method that is not served.
+fn not_allowed(federation: &Federation) -> Reply {
+    let (text, allowed) = if federation.sessions.enabled {
+        ("only POST and DELETE are served here\n", "POST, DELETE, OPTIONS")
+    } else {
+        ("only POST is served here\n", "POST, OPTIONS")
+    };
+    let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    reply
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    reply
 }
 
 /// An answer that is known as a whole.
@@ -326,12 +426,12 @@ fn whole(finished: Finished) -> Reply {
     let is_empty = finished.message.is_empty();
     let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(finished.message))));
     *reply.status_mut() = finished.status;
+    *reply.headers_mut() = finished.headers;
     if !is_empty {
         let headers = reply.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json; charset=utf-8"),
-        );
+        headers
+            .entry(header::CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/json; charset=utf-8"));
         headers.insert(
             header::CACHE_CONTROL,
             HeaderValue::from_static("no-cache, no-store, must-revalidate"),
@@ -357,13 +457,7 @@ fn events(stream: EventStream) -> Reply {
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Reply {
-    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from_static(text.as_bytes()))));
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    reply
+    whole(Finished::text(status, text))
 }
 
 fn deny(denied: Denied) -> Reply {
@@ -385,13 +479,12 @@ fn preflight(headers: &HeaderMap) -> Reply {
         "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
     );
     for (name, value) in [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST")),
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static("POST, DELETE"),
+        ),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(known)),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
-        (
-            HeaderName::from_static("access-control-expose-headers"),
-            HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"),
-        ),
     ] {
         map.insert(name, value);
     }

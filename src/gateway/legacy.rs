@@ -1,10 +1,14 @@
 //! The rules for a Legacy request.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::Timestamp;
 use serde_json::json;
 
+use super::access::Principal;
 use super::modern::{Refusal, refusal};
-use crate::mcp::{Method, Revision, RpcError, headers};
+use super::session::{Opening, Session, SessionError, Sessions};
+use crate::fleet::Federation;
+use crate::mcp::{Members, Method, Revision, RpcError, headers};
 
 /// The revision that a request without a session is judged by: its header's, or that of times without header.
 pub fn revision(map: &HeaderMap) -> Result<Revision, Refusal> {
@@ -34,6 +38,70 @@ pub fn method(name: &str) -> Result<Method, Refusal> {
         .ok_or_else(|| refusal(StatusCode::OK, RpcError::method_not_found(name)))
 }
 
+/// The revision that a handshake with these parameters ends with.
+pub fn negotiated(params: Option<&Members<'_>>) -> Result<Revision, Refusal> {
+    let requested = params.and_then(|members| members.string("protocolVersion"));
+    let requested = requested.ok_or_else(|| {
+        let error = RpcError::new(RpcError::INVALID_PARAMS, "params.protocolVersion must be a string");
+        refusal(StatusCode::OK, error)
+    })?;
+    Ok(Revision::negotiate(&requested))
+}
+
+/// The session that a request with these headers belongs to; `None` where `federation` has no sessions.
+///
+/// # Errors
+/// It names none, or one that is not valid here and now.
+pub fn session(
+    sessions: &Sessions,
+    federation: &Federation,
+    principal: &Principal,
+    map: &HeaderMap,
+) -> Result<Option<Session>, SessionError> {
+    if !federation.sessions.enabled {
+        return Ok(None);
+    }
+    let token = map.get(headers::SESSION_ID).ok_or(SessionError::Missing)?;
+    let found = sessions.find(token.as_bytes(), &federation.name, principal.name(), now());
+    found.map(Some)
+}
+
+/// Opens the session that a handshake with these parameters asks for, and gives its token; `None` where `federation`
+/// has no sessions.
+///
+/// # Errors
+/// None can be opened now.
+pub fn open_session(
+    sessions: &Sessions,
+    federation: &Federation,
+    principal: &Principal,
+    revision: Revision,
+    params: Option<&Members<'_>>,
+) -> Result<Option<HeaderValue>, SessionError> {
+    if !federation.sessions.enabled {
+        return Ok(None);
+    }
+    let client = params.and_then(|members| Members::parse(members.get("clientInfo")?.get()));
+    let client = client.as_ref().and_then(|client| client.string("name"));
+    let opening = Opening {
+        federation: &federation.name,
+        principal: principal.name(),
+        revision,
+        capabilities: params.and_then(|members| members.get("capabilities")),
+        client: client.as_deref(),
+        ttl: federation.sessions.ttl.as_secs().max(1),
+    };
+    let token = sessions.open(&opening, now())?;
+    let mut token = HeaderValue::try_from(token).map_err(|_| SessionError::Failed)?;
+    token.set_sensitive(true);
+    Ok(Some(token))
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
+}
+
 /// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
 /// demand the member, later ones leave it out.
 pub fn wants_null_id(map: &HeaderMap) -> bool {
@@ -43,7 +111,6 @@ pub fn wants_null_id(map: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn with_version(version: &'static str) -> HeaderMap {
         let mut map = HeaderMap::new();

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
+use super::session::Sessions;
 use crate::defaults;
 use crate::fleet::Fleet;
 
@@ -50,9 +51,16 @@ impl Gateway {
         self.address
     }
 
-    /// Serves `fleet` until `stop`; then no connection is taken any more, and requests in flight get `drain` to finish.
-    pub async fn serve(self, fleet: Arc<ArcSwap<Fleet>>, stop: CancellationToken, drain: Duration) {
-        let endpoint = Endpoint::new(fleet, self.address.ip().is_loopback());
+    /// Serves `fleet` to clients with `sessions` until `stop`; then no connection is taken any more, and requests in
+    /// flight get `drain` to finish.
+    pub async fn serve(
+        self,
+        fleet: Arc<ArcSwap<Fleet>>,
+        sessions: Arc<Sessions>,
+        stop: CancellationToken,
+        drain: Duration,
+    ) {
+        let endpoint = Endpoint::new(fleet, sessions, self.address.ip().is_loopback());
         let server = server();
         let room = Arc::new(Semaphore::new(defaults::CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();

@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
@@ -21,9 +23,32 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Finished> + Send>>;
 #[derive(Debug)]
 pub(super) struct Finished {
     /// The HTTP status, where it can still be told.
-    pub(super) status: http::StatusCode,
+    pub(super) status: StatusCode,
+    /// What else is told in headers, where it can still be told.
+    pub(super) headers: HeaderMap,
     /// The response message; empty where there is none to send.
     pub(super) message: Vec<u8>,
+}
+
+impl Finished {
+    /// A response message.
+    pub(super) fn message(status: StatusCode, message: Vec<u8>) -> Self {
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            message,
+        }
+    }
+
+    /// A text for a person, where the protocol has no message.
+    pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        Self {
+            status,
+            headers: HeaderMap::from_iter([(CONTENT_TYPE, plain)]),
+            message: text.into().into_bytes(),
+        }
+    }
 }
 
 /// The body of an answer.

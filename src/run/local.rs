@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::fleet::{
     Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, References, Runtime,
 };
 use crate::gateway::Gateway;
+use crate::gateway::session::{Keyring, Sessions};
 use crate::manifest::{self, CommandServer, Manifests, Sources};
 use crate::metrics::Metrics;
 use crate::upstream::{Endpoint, StdioCommand, Timeouts};
@@ -43,6 +45,9 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     let default = default_federation(&options, &manifests)?;
 
     let metrics = Arc::new(Metrics::new()?);
+    // Whoever restarts the process ends all sessions; there is nowhere to keep a key.
+    let keyring = Arc::new(ArcSwapOption::from_pointee(Keyring::random()?));
+    let sessions = Sessions::new(keyring, metrics.sessions());
     let stop = signals::stop_token()?;
     let gateway = Gateway::bind(options.listen).await?;
     let admin = Admin::bind(options.admin_listen).await?;
@@ -58,7 +63,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     let runtime = Runtime::start(inputs, default.clone(), Arc::clone(&metrics));
     let (ready, readiness) = watch::channel(false);
     let tasks = vec![
-        tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), options.drain_timeout)),
+        tokio::spawn(gateway.serve(runtime.fleet(), Arc::new(sessions), stop.clone(), options.drain_timeout)),
         tokio::spawn(tell_progress(runtime.observations(), stop.clone())),
         tokio::spawn(readiness::watch(runtime.observations(), ready)),
     ];

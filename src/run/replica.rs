@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,7 @@ use super::{readiness, signals};
 use crate::args::{Role, Run};
 use crate::fleet::{DefaultFederation, Runtime};
 use crate::gateway::Gateway;
+use crate::gateway::session::{Keyring, Sessions};
 use crate::metrics::Metrics;
 
 /// Serves and reconciles the cluster's objects until the process is asked to stop.
@@ -42,10 +44,13 @@ pub async fn run(options: Run) -> anyhow::Result<()> {
         .map_or(DefaultFederation::None, DefaultFederation::Named);
     let (hand_over, started) = oneshot::channel();
     let fleet_metrics = Arc::clone(&metrics);
-    let served = tokio::spawn(serve(started, gateway, stop.clone(), options.drain_timeout));
+    let keyring = Arc::new(ArcSwapOption::empty());
+    let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
+    let session_keys = gateway.is_some().then_some(keyring);
+    let served = tokio::spawn(serve(started, gateway, sessions, stop.clone(), options.drain_timeout));
     let outcome = cluster::run(
         client,
-        cluster_options(&options),
+        cluster_options(&options, session_keys),
         move |input| {
             let runtime = Runtime::start(input, default, fleet_metrics);
             let observations = runtime.observations();
@@ -69,6 +74,7 @@ pub async fn run(options: Run) -> anyhow::Result<()> {
 async fn serve(
     started: oneshot::Receiver<Runtime>,
     gateway: Option<Gateway>,
+    sessions: Arc<Sessions>,
     stop: CancellationToken,
     drain: std::time::Duration,
 ) {
@@ -79,13 +85,13 @@ async fn serve(
     };
     let Ok(runtime) = runtime else { return };
     match gateway {
-        Some(gateway) => gateway.serve(runtime.fleet(), stop, drain).await,
+        Some(gateway) => gateway.serve(runtime.fleet(), sessions, stop, drain).await,
         None => stop.cancelled().await,
     }
     runtime.stop().await;
 }
 
-fn cluster_options(options: &Run) -> Options {
+fn cluster_options(options: &Run, session_keys: Option<Arc<ArcSwapOption<Keyring>>>) -> Options {
     Options {
         controller: options.role != Role::Gateway,
         class: options.class.clone(),
@@ -93,7 +99,7 @@ fn cluster_options(options: &Run) -> Options {
         namespace: std::env::var("POD_NAMESPACE").ok(),
         pod: std::env::var("POD_NAME").ok(),
         gateway_url: options.public_url.clone(),
-        session_keys: None,
+        session_keys,
         lease: Times::default(),
     }
 }

@@ -60,14 +60,10 @@ async fn a_server_gets_the_headers_and_the_envelope_of_its_own_hop() {
         json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": {
             "name": name, "arguments": {}, "_meta": {"progressToken": 9, "traceparent": "00-a-b-01"}}})
     };
-    let secrets = [
-        ("authorization", "Bearer secret"),
-        ("cookie", "c=1"),
-        ("mcp-session-id", "mine"),
-        ("x-own", "1"),
-    ];
+    let secrets = [("authorization", "Bearer secret"), ("cookie", "c=1"), ("x-own", "1")];
     gateway.post(body("old__echo"), &secrets).await;
     gateway.post(body("new__echo"), &secrets).await;
+    let session = gateway.session(None).await.unwrap();
 
     let call = old.seen_of("tools/call").pop().unwrap();
     assert_eq!(call.header("mcp-session-id"), Some("s-1"));
@@ -88,14 +84,14 @@ async fn a_server_gets_the_headers_and_the_envelope_of_its_own_hop() {
         json!({})
     );
     for seen in old.seen().iter().chain(&new.seen()) {
-        for (name, value) in secrets.iter().filter(|(name, _)| *name != "mcp-session-id") {
+        for (name, value) in &secrets {
             assert_ne!(
                 seen.header(name),
                 Some(*value),
                 "{name} of a client must never reach a server"
             );
         }
-        assert_ne!(seen.header("mcp-session-id"), Some("mine"));
+        assert_ne!(seen.header("mcp-session-id"), Some(&*session));
     }
 }
 
@@ -366,7 +362,8 @@ async fn an_error_without_request_id_says_null_only_to_revisions_that_demand_it(
 #[tokio::test]
 async fn the_http_side_is_guarded() {
     let (gateway, ..) = mixed().await;
-    let url = format!("http://{}/default/fed/mcp", gateway.address);
+    let url = gateway.url();
+    let session = gateway.session(None).await.unwrap();
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let send = async |request: http::request::Builder, body: &str| {
         gateway
@@ -379,7 +376,10 @@ async fn the_http_side_is_guarded() {
             )
             .await
     };
-    let json = |request: http::request::Builder| request.header("content-type", "application/json");
+    let json = |request: http::request::Builder| {
+        let request = request.header("content-type", "application/json");
+        request.header("mcp-session-id", &session)
+    };
     let reply = send(
         json(http::Request::post(&url)).header("content-type", "application/json; charset=utf-8"),
         ping,
@@ -401,7 +401,7 @@ async fn the_http_side_is_guarded() {
     let get = send(http::Request::get(&url).header("accept", "text/event-stream"), "").await;
     assert_eq!(
         (get.status, get.headers["allow"].to_str().unwrap()),
-        (405, "POST, OPTIONS")
+        (405, "POST, DELETE, OPTIONS")
     );
     let unknown = format!("http://{}/default/other/mcp", gateway.address);
     assert_eq!(send(json(http::Request::post(unknown)), ping).await.status, 404);
@@ -432,6 +432,8 @@ async fn the_http_side_is_guarded() {
     )
     .await;
     assert_eq!(page.headers["access-control-allow-origin"], "http://localhost:5173");
+    let exposed = page.headers["access-control-expose-headers"].to_str().unwrap();
+    assert!(exposed.contains("Mcp-Session-Id"), "pages can read their session");
     let preflight = http::Request::options(&url).header("origin", "http://localhost:5173");
     let preflight = send(preflight.header("access-control-request-headers", "mcp-name, x-y"), "").await;
     assert_eq!(

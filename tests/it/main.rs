@@ -5,6 +5,7 @@
     reason = "json!({…}) reads best as it is, without a reference"
 )]
 
+mod access;
 mod apiserver;
 mod chart;
 mod controller;
@@ -18,6 +19,7 @@ mod leader;
 mod metrics;
 mod param_headers;
 mod revisions;
+mod sessions;
 mod streaming;
 mod support;
 mod up;

@@ -67,6 +67,9 @@ pub struct Opening<'a> {
 /// Why there is no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
+    /// The request names none.
+    #[error("MCP-Session-Id header required")]
+    Missing,
     /// The signing key is not here yet.
     #[error("sessions are not ready yet; try again")]
     NotReady,
@@ -134,6 +137,7 @@ impl SessionError {
     /// One word for metrics and logs.
     pub fn reason(self) -> &'static str {
         match self {
+            Self::Missing => "Missing",
             Self::NotReady => "NotReady",
             Self::Failed => "Failed",
             Self::NotFound => "NotFound",

@@ -1,16 +1,19 @@
 //! A gateway in this process, over servers that a test chooses, and a client that says exactly what it is told.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::http::{HeaderMap, Request};
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http_body_util::Full;
 use mcpfleet::api::MCPFederation;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
 use mcpfleet::fleet::{Access, DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
 use mcpfleet::gateway::Gateway;
+use mcpfleet::gateway::session::{Keyring, Sessions};
 use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
 use mcpfleet::upstream::{Endpoint, HttpEndpoint, Timeouts};
@@ -25,10 +28,13 @@ pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) input: watch::Sender<Arc<PlanInput>>,
+    pub(crate) keyring: Arc<ArcSwapOption<Keyring>>,
     observations: watch::Receiver<Arc<Observations>>,
     runtime: Option<Runtime>,
     stop: CancellationToken,
     client: Http,
+    /// The ids of the sessions that were opened, by revision.
+    sessions: Mutex<HashMap<Revision, Option<String>>>,
 }
 
 /// The plan for servers at these addresses, each a member under its own name.
@@ -71,13 +77,20 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
 impl TestGateway {
     /// Starts a gateway for `plan`.
     pub(crate) async fn start(plan: PlanInput) -> Self {
+        Self::start_with_keys(plan, Some(Keyring::random().unwrap())).await
+    }
+
+    /// Starts a gateway for `plan` whose sessions are signed with these keys, if it has any yet.
+    pub(crate) async fn start_with_keys(plan: PlanInput, keyring: Option<Keyring>) -> Self {
         let metrics = Arc::new(Metrics::new().unwrap());
         let (input, inputs) = watch::channel(Arc::new(plan));
         let runtime = Runtime::start(inputs, DefaultFederation::Single, Arc::clone(&metrics));
         let gateway = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = gateway.address();
         let stop = CancellationToken::new();
-        tokio::spawn(gateway.serve(runtime.fleet(), stop.clone(), Duration::from_secs(1)));
+        let keyring = Arc::new(ArcSwapOption::from_pointee(keyring));
+        let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
+        tokio::spawn(gateway.serve(runtime.fleet(), sessions, stop.clone(), Duration::from_secs(1)));
         let observations = runtime.observations();
         let client = http::client();
         let mut gateway = Self {
@@ -88,6 +101,8 @@ impl TestGateway {
             runtime: Some(runtime),
             stop,
             client,
+            keyring,
+            sessions: Mutex::default(),
         };
         gateway
             .until(|o| o.federations.contains_key(&ObjectKey::new("default", "fed")))
@@ -118,13 +133,52 @@ impl TestGateway {
 
     /// The same without an `Accept` of its own.
     pub(crate) async fn post_accepting(&self, body: impl ToString, headers: &[(&str, &str)]) -> Reply {
-        let request = Request::post(format!("http://{}/default/fed/mcp", self.address));
-        let request = request.header("content-type", "application/json");
+        let body = body.to_string();
+        let named = |wanted: &str| {
+            headers
+                .iter()
+                .find(|(name, _)| *name == wanted)
+                .map(|(_, value)| *value)
+        };
+        let opens = body.contains(r#""method":"initialize""#);
+        let version = named("mcp-protocol-version");
+        let is_modern = named("mcp-method").is_some() || version == Some(Revision::LATEST.as_str());
+        let session = match named("mcp-session-id") {
+            None if !opens && !is_modern => self.session(version).await,
+            _ => None,
+        };
+        let own = session.iter().map(|id| ("mcp-session-id", id.as_str()));
+        self.bare_post(&body, own.chain(headers.iter().copied())).await
+    }
+
+    /// Sends `body` to the endpoint with these headers and none of a session.
+    pub(crate) async fn bare_post<'h>(
+        &self,
+        body: &str,
+        headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+    ) -> Reply {
+        let request = Request::post(self.url()).header("content-type", "application/json");
         let request = headers
-            .iter()
-            .fold(request, |request, (name, value)| request.header(*name, *value));
-        self.send(request.body(Full::new(Bytes::from(body.to_string()))).unwrap())
+            .into_iter()
+            .fold(request, |request, (name, value)| request.header(name, value));
+        self.send(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap())
             .await
+    }
+
+    /// The session of a client that sends this version header, opened when it is needed first.
+    pub(crate) async fn session(&self, version: Option<&str>) -> Option<String> {
+        let revision = version.and_then(Revision::parse).unwrap_or(Revision::WITHOUT_HEADER);
+        if let Some(known) = self.sessions.lock().unwrap().get(&revision) {
+            return known.clone();
+        }
+        let opened = http::open_session(&self.client, &self.url(), revision, &[]).await;
+        self.sessions.lock().unwrap().insert(revision, opened.clone());
+        opened
+    }
+
+    /// The endpoint.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/default/fed/mcp", self.address)
     }
 
     /// Sends a request as it is; the answer must fit the schema of its revision.

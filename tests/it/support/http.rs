@@ -8,7 +8,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
+use mcpfleet::mcp::Revision;
+use serde_json::{Value, json};
 
 use super::wire;
 
@@ -62,11 +63,55 @@ pub(crate) async fn get(url: &str) -> Reply {
     send(&client(), Request::get(url).body(Full::default()).unwrap()).await
 }
 
-/// A message to an MCP endpoint from a Legacy client, and its answer.
+/// A message to an MCP endpoint from a Legacy client in a session of its own, and its answer.
 pub(crate) async fn post(url: &str, message: &Value) -> Value {
-    let request = Request::post(url)
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .body(Full::new(Bytes::from(message.to_string())));
-    exchange(&client(), request.unwrap()).await.json()
+    let (client, revision) = (client(), Revision::WITHOUT_HEADER);
+    let session = open_session(&client, url, revision, &[]).await;
+    let headers = session.iter().map(|id| ("mcp-session-id", id.as_str()));
+    let reply = exchange(&client, legacy(url, message, headers)).await;
+    reply.json()
+}
+
+/// Opens a session of a client that speaks `revision` and sends these headers, and gives its id, if it is given one.
+pub(crate) async fn open_session(
+    client: &Http,
+    url: &str,
+    revision: Revision,
+    headers: &[(&str, &str)],
+) -> Option<String> {
+    let params = json!({
+        "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    let handshake = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let reply = exchange(client, legacy(url, &handshake, headers.iter().copied())).await;
+    assert_eq!(
+        reply.json()["result"]["protocolVersion"],
+        revision.as_str(),
+        "{}",
+        reply.text
+    );
+    reply.header("mcp-session-id").map(str::to_owned)
+}
+
+fn legacy<'h>(
+    url: &str,
+    message: &Value,
+    headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+) -> Request<Full<Bytes>> {
+    let usual = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let request = usual
+        .into_iter()
+        .chain(headers)
+        .fold(Request::post(url), |request, (name, value)| request.header(name, value));
+    request.body(Full::new(Bytes::from(message.to_string()))).unwrap()
+}
+
+impl Reply {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
 }

@@ -74,6 +74,11 @@ impl Process {
         );
     }
 
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> Printed {
+        self.printed.borrow().clone()
+    }
+
     /// Sends SIGTERM to the process alone, and waits until it has ended.
     pub(crate) async fn terminate(mut self) -> ExitStatus {
         kill_process(self.group, Signal::TERM).unwrap();

@@ -73,6 +73,11 @@ impl Up {
         self.process.wait_for(&format!("the words {text:?}"), START, find).await
     }
 
+    /// Everything it has printed so far.
+    pub(crate) fn printed(&self) -> Printed {
+        self.process.printed()
+    }
+
     /// Asks the process to stop, and waits until it has.
     pub(crate) async fn stop(self) -> std::process::ExitStatus {
         self.process.terminate().await

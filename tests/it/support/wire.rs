@@ -20,6 +20,11 @@ pub(crate) fn assert_reply(headers: &HeaderMap, body: &str, reply: &Reply) {
         Err(_) => Vec::new(),
     };
     let revision = spoken_with_client(headers, &asked, &messages);
+    // Refused before the body was read, whose id nobody knows then.
+    let asked = match reply.status {
+        401 | 413 | 503 => Vec::new(),
+        _ => asked,
+    };
     let mut problems: Vec<String> = messages
         .iter()
         .flat_map(|message| problems_to_client(revision, &asked, message))
