@@ -1,7 +1,8 @@
 //! The data plane: clients' requests in, answers out.
 //!
-//! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`legacy`] and [`modern`] know
-//! the rules of their era, and [`dispatch`] does what is asked, the same for both.
+//! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`access`] says who may ask,
+//! [`legacy`] and [`modern`] know the rules of their era, [`session`] what Legacy clients said of themselves, and
+//! [`dispatch`] does what is asked, the same for both.
 
 pub mod access;
 pub mod dispatch;

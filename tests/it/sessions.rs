@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -14,8 +15,10 @@ use mcpfleet::gateway::session::Keyring;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
+use crate::support::apiserver::ApiServer;
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::http::Reply;
+use crate::support::replica::{Replica, options, until};
 use crate::support::upstream::{self, Upstream};
 
 const KEY: [u8; 32] = [7; 32];
@@ -330,4 +333,45 @@ async fn until_the_key_is_there_legacy_clients_wait_and_others_do_not() {
     assert_eq!(list_in(&gateway, &token).await.status, 200);
     let own = gateway.session(Some(Revision::LATEST_LEGACY.as_str())).await.unwrap();
     assert_eq!(list_in(&elsewhere, &own).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cluster_every_replica_signs_with_what_the_leader_made() {
+    let Some(server) = ApiServer::shared().await else {
+        return;
+    };
+    let namespace = server.namespace("session-keys").await;
+    let start = async |controller: bool| {
+        let keyring = Arc::new(ArcSwapOption::empty());
+        let mut options = options(&namespace);
+        options.controller = controller;
+        options.session_keys = Some(Arc::clone(&keyring));
+        (Replica::start(server.client().await, options), keyring)
+    };
+    let (follower, early) = start(false).await;
+    follower.input().await;
+    assert!(
+        early.load().is_none(),
+        "nobody has made a key, and this replica never does"
+    );
+    let (leader, own) = start(true).await;
+    until("keys for both", async || {
+        (early.load().is_some() && own.load().is_some()).then_some(())
+    })
+    .await;
+    follower.stop().await;
+    leader.stop().await;
+    let (restarted, after) = start(false).await;
+    until("the key after a restart", async || after.load().is_some().then_some(())).await;
+    restarted.stop().await;
+
+    let gateways = [early, own, after].map(|keyring| {
+        let keyring = keyring.load_full().map(|keyring| (*keyring).clone());
+        TestGateway::start_with_keys(plan(&[]), keyring)
+    });
+    let [early, own, after] = futures::future::join_all(gateways).await.try_into().ok().unwrap();
+    let token = open(&early).await;
+    for gateway in [&own, &after] {
+        assert_eq!(list_in(gateway, &token).await.status, 200);
+    }
 }
