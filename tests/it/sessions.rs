@@ -23,8 +23,8 @@ use crate::support::upstream::{self, Upstream};
 
 const KEY: [u8; 32] = [7; 32];
 
-fn keyring() -> Keyring {
-    Keyring::new(&KEY, []).unwrap()
+fn keyring() -> Arc<Keyring> {
+    Arc::new(Keyring::new(&KEY, []).unwrap())
 }
 
 /// A federation without members, whose sessions are as `spec` says.
@@ -329,7 +329,7 @@ async fn until_the_key_is_there_legacy_clients_wait_and_others_do_not() {
     let token = open(&elsewhere).await;
     assert_eq!(list_in(&gateway, &token).await.status, 503, "nobody may call it gone");
     assert!(gateway.modern("tools/list", json!({})).await["result"]["tools"].is_array());
-    gateway.keyring.store(Some(Arc::new(keyring())));
+    gateway.keyring.store(Some(keyring()));
     assert_eq!(list_in(&gateway, &token).await.status, 200);
     let own = gateway.session(Some(Revision::LATEST_LEGACY.as_str())).await.unwrap();
     assert_eq!(list_in(&elsewhere, &own).await.status, 200);
@@ -365,10 +365,7 @@ async fn in_a_cluster_every_replica_signs_with_what_the_leader_made() {
     until("the key after a restart", async || after.load().is_some().then_some(())).await;
     restarted.stop().await;
 
-    let gateways = [early, own, after].map(|keyring| {
-        let keyring = keyring.load_full().map(|keyring| (*keyring).clone());
-        TestGateway::start_with_keys(plan(&[]), keyring)
-    });
+    let gateways = [early, own, after].map(|keyring| TestGateway::start_with_keys(plan(&[]), keyring.load_full()));
     let [early, own, after] = futures::future::join_all(gateways).await.try_into().ok().unwrap();
     let token = open(&early).await;
     for gateway in [&own, &after] {

@@ -1,17 +1,27 @@
 //! The keys that sessions are signed with: one for each federation, derived from a root key (RFC 5869).
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use aws_lc_rs::{hmac, rand};
 
 use crate::defaults;
 
 /// One root key to sign with, and those whose signatures are accepted.
-#[derive(Clone)]
 pub struct Keyring {
     signing: Prk,
     also_accepted: Vec<Prk>,
+    /// Deriving costs as much as checking a token, so that it is done once.
+    derived: ArcSwap<HashMap<String, Arc<FederationKeys>>>,
+}
+
+/// The keys of one federation.
+pub(super) struct FederationKeys {
+    signing: hmac::Key,
+    also_accepted: Vec<hmac::Key>,
 }
 
 /// Why a root key cannot be used.
@@ -34,6 +44,7 @@ impl Keyring {
         Ok(Self {
             signing: extract(signing)?,
             also_accepted: also_accepted.into_iter().map(extract).collect::<Result<_, _>>()?,
+            derived: ArcSwap::default(),
         })
     }
 
@@ -47,15 +58,41 @@ impl Keyring {
         Self::new(&key, [])
     }
 
-    /// The key that tokens of `federation` are signed with. `None` never happens to a key of this length.
-    pub(super) fn signing(&self, federation: &str) -> Option<hmac::Key> {
-        derive(&self.signing, federation)
+    /// The keys of `federation`. `None` never happens to keys of this length.
+    pub(super) fn of(&self, federation: &str) -> Option<Arc<FederationKeys>> {
+        if let Some(known) = self.derived.load().get(federation) {
+            return Some(Arc::clone(known));
+        }
+        let also_accepted = self.also_accepted.iter().map(|root| derive(root, federation));
+        let keys = Arc::new(FederationKeys {
+            signing: derive(&self.signing, federation)?,
+            also_accepted: also_accepted.collect::<Option<_>>()?,
+        });
+        self.derived.rcu(|known| {
+            // Those of federations that are gone are not looked for one by one.
+            let mut next = match known.len() {
+                0..DERIVED_MAX => HashMap::clone(known),
+                _ => HashMap::new(),
+            };
+            next.insert(federation.to_owned(), Arc::clone(&keys));
+            next
+        });
+        Some(keys)
+    }
+}
+
+/// Most federations whose keys are kept.
+const DERIVED_MAX: usize = 4_096;
+
+impl FederationKeys {
+    /// The key that tokens are signed with.
+    pub(super) fn signing(&self) -> &hmac::Key {
+        &self.signing
     }
 
-    /// The keys whose signatures are accepted for `federation`, the most likely one first.
-    pub(super) fn accepted(&self, federation: &str) -> impl Iterator<Item = hmac::Key> {
-        let roots = std::iter::once(&self.signing).chain(&self.also_accepted);
-        roots.filter_map(move |root| derive(root, federation))
+    /// The keys whose signatures are accepted, the most likely one first.
+    pub(super) fn accepted(&self) -> impl Iterator<Item = &hmac::Key> {
+        std::iter::once(&self.signing).chain(&self.also_accepted)
     }
 }
 

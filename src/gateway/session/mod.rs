@@ -98,9 +98,9 @@ impl Sessions {
     pub fn open(&self, opening: &Opening<'_>, now: u64) -> Result<String, SessionError> {
         let keyring = self.keys.load();
         let keyring = keyring.as_ref().ok_or(SessionError::NotReady)?;
-        let key = keyring.signing(opening.federation).ok_or(SessionError::Failed)?;
+        let keys = keyring.of(opening.federation).ok_or(SessionError::Failed)?;
         let id = SessionId::random().ok_or(SessionError::Failed)?;
-        token::write(&Claims::new(opening, id, now), &key).ok_or(SessionError::Failed)
+        token::write(&Claims::new(opening, id, now), keys.signing()).ok_or(SessionError::Failed)
     }
 
     /// The session behind `token`, as `principal` presents it to `federation` at `now`.
@@ -116,7 +116,8 @@ impl Sessions {
     ) -> Result<Session, SessionError> {
         let keyring = self.keys.load();
         let keyring = keyring.as_ref().ok_or(SessionError::NotReady)?;
-        let claims = token::read(token, keyring.accepted(federation), now).ok_or(SessionError::NotFound)?;
+        let keys = keyring.of(federation).ok_or(SessionError::Failed)?;
+        let claims = token::read(token, keys.accepted(), now).ok_or(SessionError::NotFound)?;
         let session = claims.session(federation, principal).ok_or(SessionError::NotFound)?;
         let denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         if denied.contains(session.expires, session.id) {

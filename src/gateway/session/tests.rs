@@ -105,9 +105,9 @@ fn a_session_is_for_one_federation() {
 
 #[test]
 fn the_audience_is_checked_beside_the_signature() {
-    let key = Keyring::new(&OLD, []).unwrap().signing("team/other").unwrap();
+    let keys = Keyring::new(&OLD, []).unwrap().of("team/other").unwrap();
     let id = SessionId::random().unwrap();
-    let token = token::write(&Claims::new(&opening(), id, NOW), &key).unwrap();
+    let token = token::write(&Claims::new(&opening(), id, NOW), keys.signing()).unwrap();
     assert!(found(&replica(&[OLD]), &token, "team/other", None).is_none());
 }
 

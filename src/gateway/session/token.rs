@@ -24,7 +24,7 @@ pub(super) fn write(claims: &Claims, key: &hmac::Key) -> Option<String> {
 }
 
 /// What `token` says, if it was signed with one of `keys` and has not expired at `now`.
-pub(super) fn read(token: &[u8], keys: impl IntoIterator<Item = hmac::Key>, now: u64) -> Option<Claims> {
+pub(super) fn read<'k>(token: &[u8], keys: impl IntoIterator<Item = &'k hmac::Key>, now: u64) -> Option<Claims> {
     if token.len() > defaults::SESSION_TOKEN_MAX {
         return None;
     }
@@ -37,7 +37,7 @@ pub(super) fn read(token: &[u8], keys: impl IntoIterator<Item = hmac::Key>, now:
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
     // In constant time; and nothing of the claims is looked at before it is known whose they are.
     let mut keys = keys.into_iter();
-    if !keys.any(|key| hmac::verify(&key, signed.as_bytes(), &signature).is_ok()) {
+    if !keys.any(|key| hmac::verify(key, signed.as_bytes(), &signature).is_ok()) {
         return None;
     }
     let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     fn known(token: &str, now: u64) -> Option<Claims> {
-        read(token.as_bytes(), [key(KEY)], now)
+        read(token.as_bytes(), [&key(KEY)], now)
     }
 
     /// A token of these parts, signed as it should be.
@@ -89,7 +89,7 @@ mod tests {
         for place in 0..KNOWN.len() {
             let mut changed = KNOWN.as_bytes().to_vec();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
-            assert!(read(&changed, [key(KEY)], CLOCK).is_none(), "character {place}");
+            assert!(read(&changed, [&key(KEY)], CLOCK).is_none(), "character {place}");
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
         ] {
             assert!(known(token, CLOCK).is_none(), "{token:?}");
         }
-        assert!(read(b"\xff\xfe", [key(KEY)], CLOCK).is_none());
+        assert!(read(b"\xff\xfe", [&key(KEY)], CLOCK).is_none());
     }
 
     #[test]

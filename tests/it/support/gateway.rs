@@ -77,18 +77,18 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
 impl TestGateway {
     /// Starts a gateway for `plan`.
     pub(crate) async fn start(plan: PlanInput) -> Self {
-        Self::start_with_keys(plan, Some(Keyring::random().unwrap())).await
+        Self::start_with_keys(plan, Some(Arc::new(Keyring::random().unwrap()))).await
     }
 
     /// Starts a gateway for `plan` whose sessions are signed with these keys, if it has any yet.
-    pub(crate) async fn start_with_keys(plan: PlanInput, keyring: Option<Keyring>) -> Self {
+    pub(crate) async fn start_with_keys(plan: PlanInput, keyring: Option<Arc<Keyring>>) -> Self {
         let metrics = Arc::new(Metrics::new().unwrap());
         let (input, inputs) = watch::channel(Arc::new(plan));
         let runtime = Runtime::start(inputs, DefaultFederation::Single, Arc::clone(&metrics));
         let gateway = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = gateway.address();
         let stop = CancellationToken::new();
-        let keyring = Arc::new(ArcSwapOption::from_pointee(keyring));
+        let keyring = Arc::new(ArcSwapOption::new(keyring));
         let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
         tokio::spawn(gateway.serve(runtime.fleet(), sessions, stop.clone(), Duration::from_secs(1)));
         let observations = runtime.observations();
