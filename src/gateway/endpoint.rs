@@ -92,6 +92,7 @@ impl Endpoint {
         let principal = match access::admit(&federation.access, &parts.headers) {
             Ok(principal) => principal,
             Err(error) => {
+                tracing::debug!(federation = federation.name, reason = error.reason(), "not let in");
                 federation.metrics.request(None, Outcome::Refused, started.elapsed());
                 return keep_out(&parts.headers, error);
             }
@@ -375,6 +376,7 @@ fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Finishe
 
 /// The answer to a client that has no session where it needs one: what clients look at is the status.
 fn without_session(error: SessionError) -> Finished {
+    tracing::debug!(reason = error.reason(), "no session");
     let status = match error {
         SessionError::Missing => StatusCode::BAD_REQUEST,
         SessionError::NotFound => StatusCode::NOT_FOUND,

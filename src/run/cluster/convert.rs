@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::ReferenceKind;
+    use crate::fleet::{Access, Content, ReferenceKind};
     use crate::upstream::Endpoint;
 
     fn server(name: &str, spec: &serde_json::Value) -> MCPServer {
@@ -129,6 +129,24 @@ mod tests {
         let mut objects = objects();
         objects.servers[0].metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(plan_input(&objects, &References::default()).servers.len(), 2);
+    }
+
+    #[test]
+    fn every_replica_reads_the_api_keys_of_federations() {
+        let mut objects = objects();
+        let federation = json!({
+            "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation",
+            "metadata": {"name": "all", "namespace": "team"},
+            "spec": {"access": {"apiKeys": {"secretRef": {"name": "clients"}}}},
+        });
+        objects.federations = vec![serde_json::from_value(federation).unwrap()];
+        let secret = Reference::new(ReferenceKind::Secret, "team", "clients");
+        assert!(wanted(&objects, false).contains(&secret) && wanted(&objects, true).contains(&secret));
+        let access = |references| plan_input(&objects, &references).federations.remove(0).access;
+        assert!(matches!(access(References::default()), Access::Closed(_)));
+        let values = [("alice".to_owned(), b"one".to_vec())].into();
+        let references = [(secret, Content::Found(values))].into_iter().collect();
+        assert!(matches!(access(references), Access::ApiKeys(_)));
     }
 
     #[test]
