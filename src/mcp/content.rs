@@ -95,7 +95,8 @@ fn is_letter(text: &str, at: usize) -> bool {
     matches!(text.as_bytes().get(at), Some(b'4'..=b'7'))
 }
 
-fn tool_result(result: &str, to: Revision) -> Option<String> {
+/// `result`, what a tool gave, for a peer of revision `to`; `None` if nothing changes.
+pub(super) fn tool_result(result: &str, to: Revision) -> Option<String> {
     let members = Members::parse(result)?;
     let untaken = members
         .get("structuredContent")
@@ -136,12 +137,17 @@ fn prompt_result(result: &str, to: Revision) -> Option<String> {
     changed.then(|| object::replace_value(result, messages, &format!("[{}]", items.join(","))))
 }
 
+/// What `block` says, if it is a text.
+pub(super) fn text_of(block: &str) -> Option<Cow<'_, str>> {
+    let members = Members::parse(block)?;
+    members
+        .string("text")
+        .filter(|_| members.string("type").as_deref() == Some("text"))
+}
+
 /// Whether `block` is a text that reads as the JSON value `structured`.
 fn carries(block: &RawValue, structured: &RawValue) -> bool {
-    let text = Members::parse(block.get())
-        .filter(|members| members.string("type").as_deref() == Some("text"))
-        .and_then(|members| members.string("text"));
-    text.is_some_and(|text| {
+    text_of(block.get()).is_some_and(|text| {
         text == structured.get()
             || matches!(
                 (serde_json::from_str::<Value>(&text), serde_json::from_str::<Value>(structured.get())),
@@ -155,7 +161,8 @@ fn audio_note(audio: &Members<'_>, to: Revision) -> String {
     format!("Audio ({kind}) is left out: protocol revision {to} has no audio.")
 }
 
-fn text_block(text: &str) -> String {
+/// A block that says `text`.
+pub(super) fn text_block(text: &str) -> String {
     text_instead(&Members::default(), text)
 }
 

@@ -84,7 +84,7 @@ pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members
 pub const OWN_INFO: &str = concat!(r#"{"name":"mcpfleet","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// Keys that are true of one hop only and never travel further.
-fn is_of_one_hop(key: &str) -> bool {
+pub(super) fn is_of_one_hop(key: &str) -> bool {
     matches!(
         key,
         PROTOCOL_VERSION

@@ -2,8 +2,10 @@
 //!
 //! Values of others travel as raw JSON: only envelopes and the members that are rewritten are read.
 
+pub mod asking;
 pub mod content;
 pub mod descriptor;
+pub mod elicitation;
 pub mod headers;
 pub mod message;
 pub mod meta;
@@ -12,6 +14,7 @@ pub mod notice;
 pub mod object;
 pub mod param_headers;
 pub mod rpc_error;
+pub mod sampling;
 pub mod shape;
 pub mod sse;
 pub mod version;

@@ -1,11 +1,12 @@
 //! Clients of each revision get what their revision knows, from servers of either era. Whatever is answered is also held
 //! against the schema of the revision, as everywhere.
 
-use mcpfleet::mcp::Revision;
+use mcpfleet::mcp::{Era, Revision, elicitation, sampling};
 use serde_json::{Value, json};
 
 use crate::support::gateway::TestGateway;
 use crate::support::upstream::{self, Seen, Upstream};
+use crate::support::wire;
 
 const OLDEST: Revision = Revision::V2024_11_05;
 
@@ -218,4 +219,66 @@ async fn messages_of_prompts_have_what_the_revision_knows() {
         assert_eq!(messages[1]["role"], "assistant");
         assert_eq!(answer["result"]["description"], "d");
     }
+}
+
+#[test]
+fn what_servers_ask_fits_the_revision_of_the_client() {
+    let form = |fields: Value| {
+        json!({
+            "mode": "form", "message": "m", "task": {"ttl": 1}, "_meta": {"progressToken": 1},
+            "requestedSchema": {"type": "object", "properties": fields, "required": ["f"]},
+        })
+    };
+    let forms = [
+        form(json!({"f": {"type": "string", "format": "email", "default": "a@example.com"}})),
+        form(
+            json!({"f": {"type": "number", "minimum": 0.5, "default": 1.5}, "b": {"type": "boolean", "default": true}}),
+        ),
+        form(json!({"f": {"type": "string", "oneOf": [{"const": "r", "title": "Red"}], "default": "r"}})),
+        form(json!({"f": {"type": "array", "items": {"anyOf": [{"const": "r", "title": "Red"}]}, "default": ["r"]}})),
+        json!({"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "theirs"}),
+    ];
+    let text = json!({"type": "text", "text": "t"});
+    let audio = json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"});
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+    let answer = json!({"type": "tool_result", "toolUseId": "1", "content": [text], "structuredContent": [1]});
+    let questions = [
+        json!({"maxTokens": 1, "messages": [{"role": "user", "content": text}], "task": {}}),
+        json!({"maxTokens": 1, "messages": [{"role": "user", "content": [text, audio]}], "_meta": {"progressToken": 1}}),
+        json!({"maxTokens": 1, "messages": [{"role": "user", "content": [answer]}], "tools": [tool]}),
+    ];
+    let fits = |to: Revision, method: &str, params: String| {
+        let params: Value = serde_json::from_str(&params).unwrap();
+        let (definition, message) = match to.era() {
+            Era::Legacy => (
+                "ServerRequest",
+                json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+            ),
+            Era::Modern => ("InputRequest", json!({"method": method, "params": params})),
+        };
+        assert_eq!(wire::problems(to, definition, &message), [""; 0], "{message} for {to}");
+        assert!(params.get("task").is_none() && params.get("_meta").is_none());
+    };
+    let mut asked = 0;
+    for to in Revision::ALL {
+        let forms = forms
+            .iter()
+            .filter_map(|form| elicitation::params(&form.to_string(), to, "e-1").ok());
+        let questions = questions
+            .iter()
+            .filter_map(|question| sampling::params(&question.to_string(), to).ok());
+        for params in forms {
+            fits(to, "elicitation/create", params);
+            asked += 1;
+        }
+        for params in questions {
+            fits(to, "sampling/createMessage", params);
+            asked += 1;
+        }
+    }
+    assert_eq!(
+        asked,
+        (3 + 5 + 5) + (2 + 2 + 2 + 3 + 3),
+        "no more is refused than must be"
+    );
 }

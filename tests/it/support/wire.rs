@@ -208,7 +208,8 @@ fn result_of(method: &str) -> &'static str {
     }
 }
 
-fn problems(revision: Revision, definition: &'static str, value: &Value) -> Vec<String> {
+/// Why `value` is not what the schema of `revision` calls `definition`.
+pub(crate) fn problems(revision: Revision, definition: &'static str, value: &Value) -> Vec<String> {
     let validator = validator(revision, definition);
     validator
         .iter_errors(value)
