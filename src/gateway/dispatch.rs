@@ -14,9 +14,9 @@ use super::session::Session;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, message, meta, shape};
+use crate::mcp::{Era, Features, Id, Method, Revision, RpcError, message, meta, shape};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call, Error};
+use crate::upstream::{Body, Call, Error, Owner};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +184,10 @@ async fn forward(federation: &Federation, request: Request<'_>, target: &Target)
         params,
         meta: request.meta,
         param_headers: target.param_headers.as_deref(),
-        sink: request
+        owner: Owner::Nobody,
+        features: &Features::default(),
+        answers: None,
+        ear: request
             .intermediate
             .and_then(|out| Relay::wanted(request.meta, out.clone()))
             .map(|relay| Arc::new(relay) as _),

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 use crate::defaults;
 use crate::mcp::{Envelope, Members, meta, notice};
-use crate::upstream::Sink;
+use crate::upstream::{Asked, Ear};
 
 /// Takes the notifications of one request to its client's stream.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Relay {
     }
 }
 
-impl Sink for Relay {
+impl Ear for Relay {
     fn heard(&self, notification: &[u8]) {
         let Ok(envelope) = Envelope::parse(notification, defaults::JSON_DEPTH_MAX) else {
             return;
@@ -47,6 +47,10 @@ impl Sink for Relay {
             // A client that reads too slowly misses hints, and holds up nobody.
             drop(self.out.try_send(message));
         }
+    }
+
+    fn asked(&self, asked: Asked) {
+        drop(asked);
     }
 }
 

@@ -5,7 +5,64 @@
 
 use super::meta;
 use super::object::{Members, ObjectWriter};
+use super::rpc_error::RpcError;
 use super::version::{Era, Revision};
+
+/// What a server may ask of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asking {
+    /// Something of the person: a form to fill, or a page to open.
+    Elicitation,
+    /// Something of the client's model.
+    Sampling,
+    /// Which directories it works on.
+    Roots,
+}
+
+/// What is answered to a request, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A result object.
+    Result(String),
+    /// An error object.
+    Error(String),
+}
+
+impl Asking {
+    /// The kind of request that `method` is, if it is one of a server to a client.
+    pub fn of_method(method: &str) -> Option<Self> {
+        Some(match method {
+            "elicitation/create" => Self::Elicitation,
+            "sampling/createMessage" => Self::Sampling,
+            "roots/list" => Self::Roots,
+            _ => return None,
+        })
+    }
+
+    /// Its method.
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation/create",
+            Self::Sampling => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// What a server is told where nobody can be asked: of a person, that they closed the question without an answer;
+    /// otherwise an error, since the others have no other way to say no.
+    pub fn refusal(self) -> Said {
+        let error =
+            |code, text: &str| Said::Error(String::from_utf8_lossy(&RpcError::new(code, text).to_json()).into());
+        match self {
+            Self::Elicitation => Said::Result(r#"{"action":"cancel"}"#.to_owned()),
+            Self::Sampling => error(USER_REJECTED, "The client cannot be asked now"),
+            Self::Roots => error(RpcError::METHOD_NOT_FOUND, "The client cannot be asked now"),
+        }
+    }
+}
+
+/// The code by which a person's refusal of sampling is told (2025-11-25, sampling).
+const USER_REJECTED: i64 = -1;
 
 /// Why a server's request cannot be put to a client, or the client's answer not be given to the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,7 @@ pub mod asking;
 pub mod content;
 pub mod descriptor;
 pub mod elicitation;
+pub mod features;
 pub mod headers;
 pub mod message;
 pub mod meta;
@@ -19,6 +20,7 @@ pub mod shape;
 pub mod sse;
 pub mod version;
 
+pub use features::Features;
 pub use message::{Envelope, Id, Kind, MessageError};
 pub use method::Method;
 pub use object::Members;

@@ -92,7 +92,7 @@ impl Connection {
         params: &[u8],
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
-        let sink = call.and_then(|call| call.sink.clone());
+        let ear = call.and_then(|call| call.ear.clone());
         let body = Bytes::from(message::request(id, method.as_str(), params));
         let era = self.peer.era();
         let answer = async {
@@ -101,12 +101,12 @@ impl Connection {
                     let question = Question {
                         id,
                         body,
-                        sink: sink.as_deref(),
+                        ear: ear.as_deref(),
                         changed: &self.changed,
                     };
                     link.request(era, method, call, question).await
                 }
-                Link::Stdio(child) => Ok(child.request(id, body, sink).await?),
+                Link::Stdio(child) => Ok(child.request(id, body, ear).await?),
             }
         };
         let message = match limit {

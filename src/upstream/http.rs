@@ -14,9 +14,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Notify;
 
+use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
-use super::sink::Sink;
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::{Envelope, Kind, headers, message, notice, sse};
@@ -36,7 +36,7 @@ pub(crate) struct Question<'a> {
     /// The whole message.
     pub(crate) body: Bytes,
     /// Who hears what the server says before its answer.
-    pub(crate) sink: Option<&'a dyn Sink>,
+    pub(crate) ear: Option<&'a dyn Ear>,
     /// Is told when the server says that one of its lists changed.
     pub(crate) changed: &'a Notify,
 }
@@ -203,10 +203,10 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
         Kind::Notification { method } => {
             if notice::is_list_changed(method) {
                 question.changed.notify_one();
-            } else if let Some(sink) = question.sink
+            } else if let Some(ear) = question.ear
                 && (method == notice::MESSAGE || notice::progress_token(&envelope) == Some(question.id))
             {
-                sink.heard(text);
+                ear.heard(text);
             }
             Seen::Other
         }

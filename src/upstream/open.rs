@@ -104,7 +104,7 @@ async fn ask_http(http: &HttpPeer, headers: &HeaderMap, method: Method, limit: D
     let question = Question {
         id,
         body,
-        sink: None,
+        ear: None,
         changed: &Notify::new(),
     };
     timeout(limit, http.ask(headers, question))

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 
+use super::caller::Owner;
+use super::ear::Ear;
 use super::error::Error;
 use super::handshake::CAPABILITIES;
-use super::sink::Sink;
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Envelope, Era, Method, ParamHeaders, RpcError, meta};
+use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta};
 
 /// A client's request as it goes to the server that owns its target.
 #[derive(Clone, Debug)]
@@ -28,8 +29,23 @@ pub struct Call<'a> {
     pub meta: Option<&'a Members<'a>>,
     /// Which arguments a Modern server over HTTP wants repeated as headers.
     pub param_headers: Option<&'a ParamHeaders>,
+    /// Whose connection carries it.
+    pub owner: Owner,
+    /// What the client can do, and so what the server may ask of it.
+    pub features: &'a Features,
+    /// What the client answered to the result that asked for it, if this is the round after one.
+    pub answers: Option<Answers<'a>>,
     /// Who hears what the server says before its answer.
-    pub sink: Option<Arc<dyn Sink>>,
+    pub ear: Option<Arc<dyn Ear>>,
+}
+
+/// What goes back to a Modern server that asked something in its result (2026-07-28, multi round-trip requests).
+#[derive(Clone, Copy, Debug)]
+pub struct Answers<'a> {
+    /// The object of answers, by the names that the server gave to its questions.
+    pub responses: Option<&'a str>,
+    /// The state that the server gave, a JSON string as it wrote it.
+    pub state: Option<&'a str>,
 }
 
 /// A server's answer.
@@ -70,10 +86,16 @@ impl Call<'_> {
                 _ => params.member(name, value.get()),
             }
         }
-        let wants_progress = self.sink.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
+        if let Some(answers) = self.answers {
+            let parts = [("inputResponses", answers.responses), ("requestState", answers.state)];
+            for (name, value) in parts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+                params.member(name, value);
+            }
+        }
+        let wants_progress = self.ear.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
         let hop = Hop {
             era,
-            capabilities: CAPABILITIES,
+            capabilities: &self.features.to_json(era),
             progress_token: wants_progress.then_some(id),
         };
         meta::write_for_upstream(&mut params, self.meta, hop);
@@ -170,6 +192,10 @@ mod tests {
     use super::*;
 
     fn params(era: Era, client: &str) -> String {
+        call_params(era, client, &Features::default(), None)
+    }
+
+    fn call_params(era: Era, client: &str, features: &Features, answers: Option<Answers<'_>>) -> String {
         let params = Members::parse(client).unwrap();
         let meta = params.get("_meta").and_then(|raw| Members::parse(raw.get()));
         let call = Call {
@@ -178,7 +204,10 @@ mod tests {
             params: &params,
             meta: meta.as_ref(),
             param_headers: None,
-            sink: None,
+            owner: Owner::Nobody,
+            features,
+            answers,
+            ear: None,
         };
         String::from_utf8(call.params(era, 7)).unwrap()
     }
@@ -203,6 +232,30 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("requestState"));
+    }
+
+    #[test]
+    fn a_modern_server_hears_what_its_client_can_do_and_what_it_answered() {
+        let client = r#"{"name":"x","requestState":"ours","inputResponses":{"ours":1}}"#;
+        let features = Features {
+            forms: true,
+            ..Features::default()
+        };
+        let answers = Answers {
+            responses: Some(r#"{"a":{}}"#),
+            state: Some("\"theirs\""),
+        };
+        let text = call_params(Era::Modern, client, &features, Some(answers));
+        assert!(
+            text.starts_with(r#"{"name":"add","inputResponses":{"a":{}},"requestState":"theirs","_meta":{"#),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#""io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}"#),
+            "{text}"
+        );
+        let text = call_params(Era::Legacy, client, &features, None);
+        assert_eq!(text, r#"{"name":"add"}"#);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::{ExitCause, StdioError};
-use crate::upstream::sink::Sink;
+use crate::upstream::ear::Ear;
 
 /// Every call that waits, by the id of its request. A message that was not written yet lies here, not in the
 /// queue, so that nothing of a call is left when it is given up.
@@ -26,13 +26,13 @@ struct State {
 #[derive(Debug)]
 struct Call {
     unwritten: Option<Bytes>,
-    sink: Option<Arc<dyn Sink>>,
+    ear: Option<Arc<dyn Ear>>,
     answer: oneshot::Sender<Result<Bytes, StdioError>>,
 }
 
 impl Calls {
     /// Adds a call. Refused when its id is waited for already, or when the process has ended.
-    pub(super) fn add(&self, id: u64, message: Bytes, sink: Option<Arc<dyn Sink>>) -> Result<Answer, StdioError> {
+    pub(super) fn add(&self, id: u64, message: Bytes, ear: Option<Arc<dyn Ear>>) -> Result<Answer, StdioError> {
         let mut state = self.lock();
         if let Some(cause) = &state.ended {
             return Err(StdioError::Ended(cause.clone()));
@@ -45,7 +45,7 @@ impl Calls {
             id,
             Call {
                 unwritten: Some(message),
-                sink,
+                ear,
                 answer: sender,
             },
         );
@@ -59,9 +59,9 @@ impl Calls {
 
     /// Hands progress of call `id` to whoever hears it. False if nobody does.
     pub(super) fn progress(&self, id: u64, notification: &[u8]) -> bool {
-        let sink = self.lock().waiting.get(&id).and_then(|call| call.sink.clone());
-        sink.is_some_and(|sink| {
-            sink.heard(notification);
+        let ear = self.lock().waiting.get(&id).and_then(|call| call.ear.clone());
+        ear.is_some_and(|ear| {
+            ear.heard(notification);
             true
         })
     }

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use self::calls::Calls;
 use self::notifications::Notifications;
 use self::outbox::Outbox;
+use super::ear::Ear;
 use super::endpoint::StdioCommand;
 use super::process::{Ending, Process, SpawnError};
-use super::sink::Sink;
 use crate::defaults;
 use crate::mcp::Envelope;
 
@@ -79,7 +79,7 @@ impl StdioConnection {
     }
 
     /// Sends one whole request whose id is the number `id`, and waits for the answer of that id: the whole message
-    /// as the child wrote it, result or error. Progress under that id as its token goes to `sink` before the answer.
+    /// as the child wrote it, result or error. Progress under that id as its token goes to `ear` before the answer.
     /// There is no time limit but the caller's.
     ///
     /// When the future is dropped the child is told so by `notifications/cancelled`, unless the request was
@@ -88,10 +88,10 @@ impl StdioConnection {
         &self,
         id: u64,
         message: Bytes,
-        sink: Option<Arc<dyn Sink>>,
+        ear: Option<Arc<dyn Ear>>,
     ) -> Result<Bytes, StdioError> {
         let message = one_line(message);
-        let mut answer = self.link.calls.add(id, message.clone(), sink)?;
+        let mut answer = self.link.calls.add(id, message.clone(), ear)?;
         let _call = Waiting {
             link: &self.link,
             id,
