@@ -155,10 +155,7 @@ pub(crate) fn sick_members_delay_nobody_and_are_named() {
     apply("sick", &federation("tools", &["well", "absent", "down", "silent"], ""));
     wait_for("sick", "--for=condition=Ready mcpserver/well mcpfederation/tools");
 
-    kubectl(&format!("--namespace={SYSTEM} rollout restart deployment/mcpfleet"));
-    kubectl(&format!(
-        "--namespace={SYSTEM} rollout status deployment/mcpfleet --timeout=2m"
-    ));
+    restart_operator();
     let url = gateway(SYSTEM, "mcpfleet", "sick", "tools");
     for era in [Era::Legacy, Era::Modern] {
         let asked = Instant::now();
@@ -203,4 +200,18 @@ pub(crate) fn a_deleted_server_takes_its_workload_along() {
         });
     }
     until("its tools are gone", || client::tools(&url, Era::Legacy).is_empty());
+}
+
+/// Restarts the operator, and waits until the replica before is gone: it leads, and writes what it sees into status,
+/// while it takes no new clients any more.
+fn restart_operator() {
+    let selector = "--selector=app.kubernetes.io/instance=mcpfleet";
+    let before = kubectl(&format!("--namespace={SYSTEM} get pods {selector} --output=name"));
+    kubectl(&format!("--namespace={SYSTEM} rollout restart deployment/mcpfleet"));
+    kubectl(&format!(
+        "--namespace={SYSTEM} rollout status deployment/mcpfleet --timeout=2m"
+    ));
+    for pod in before.lines() {
+        kubectl(&format!("--namespace={SYSTEM} wait --for=delete {pod} --timeout=1m"));
+    }
 }
