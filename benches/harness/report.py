@@ -9,14 +9,14 @@ BEGIN = "<!-- the following is written by benches/run --write -->"
 END = "<!-- the end of what benches/run --write writes -->"
 
 HEAD = """\
-| era | connections | hop | calls/s | p50 ms | p99 ms | CPU µs/call | RSS MiB | ÷ Envoy |
-|---|---:|---|---:|---:|---:|---:|---:|---:|"""
+| era | connections | hop | calls/s | p50 ms | p99 ms | CPU µs/call | RSS MiB | calls/s ÷ Envoy | CPU ÷ Envoy |
+|---|---:|---|---:|---:|---:|---:|---:|---:|---:|"""
 
 
 def render(rounds, idle, arguments, command):
     """The table, the memory and the machine; `idle` is in KiB."""
     lines = [HEAD, *(row(case, reports, rounds) for case, reports in rounds.items())]
-    times = f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians"
+    times = f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians, of ratios too"
     lines += ["", f"`{command.strip()}`: {times}. {machine()}"]
     if idle is not None:
         lines += ["", f"Idle `mcpfleet up` with three remote servers: {idle / 1024:.1f} MiB resident."]
@@ -36,11 +36,15 @@ def row(case, reports, rounds):
     cells += [shown("calls_per_second", 0), shown("p50_ms", 2), shown("p99_ms", 2)]
     cells += [shown("cpu_micros_per_call", 0), shown("rss_kib", 1, 1024)]
     envoy = rounds.get(case._replace(hop="envoy"))
-    if envoy is None:
-        cells.append("–")
-    else:
-        cells.append(f"{middle('calls_per_second') / median(report['calls_per_second'] for report in envoy):.2f}")
+    cells += [ratio(reports, envoy, key) for key in ("calls_per_second", "cpu_micros_per_call")]
     return f"| {' | '.join(cells)} |"
+
+
+def ratio(reports, envoy, key):
+    """The median of each round's ratio: rounds differ in speed, and what ran in the same one is comparable."""
+    pairs = [(ours[key], theirs[key]) for ours, theirs in zip(reports, envoy or [])]
+    ratios = [ours / theirs for ours, theirs in pairs if ours is not None and theirs]
+    return f"{median(ratios):.2f}" if ratios else "–"
 
 
 def machine():
