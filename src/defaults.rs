@@ -70,6 +70,27 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Notifications of one request that may wait for its client to read; further ones are dropped.
 pub const INTERMEDIATE_MAX: usize = 64;
 
+/// A person, or a client's model, may take this long to answer what a server asks.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Most times that a server may ask for input before it answers one request.
+pub const ROUNDS_MAX: usize = 8;
+/// A server that wants to be asked again, and wants nothing else, is asked again after this long.
+pub const ROUND_PAUSE: Duration = Duration::from_millis(250);
+/// A server is asked again this often, with longer and longer pauses, whether a page was visited.
+pub const PAGE_TRIES: u32 = 6;
+/// Questions of one call that may wait to be put to its client; further ones are refused.
+pub const QUESTIONS_MAX: usize = 16;
+/// Questions that come within this time go to the client together.
+pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
+/// Calls that may wait for their clients' next rounds at a time; what further ones ask is refused.
+pub const PARKED_MAX: usize = 1_024;
+/// A server whose question was refused for lack of an answer may take this long to end its work by itself.
+pub const REFUSED_GRACE: Duration = Duration::from_secs(1);
+/// How long a client may continue a request from its state.
+pub const STATE_TTL: Duration = Duration::from_secs(3_600);
+/// Most used states that are remembered until they expire.
+pub const USED_STATES_MAX: usize = 32_768;
+
 /// How long a session of a Legacy client is valid. Widespread clients never open another one when theirs has expired.
 pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes of a client's capabilities that a session keeps; proxies on the way bound the headers of a request.

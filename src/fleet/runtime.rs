@@ -323,6 +323,7 @@ fn build(
         members: members
             .map(|(m, input)| Member {
                 name: m.name.clone(),
+                server: m.server.to_string(),
                 upstream: input.upstream.clone(),
             })
             .collect(),

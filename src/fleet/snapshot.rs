@@ -40,6 +40,8 @@ pub struct Federation {
 pub struct Member {
     /// Its name.
     pub name: String,
+    /// The name of its server, `namespace/name`.
+    pub server: String,
     /// The server behind it, if it has one that can be held.
     pub upstream: Option<Arc<Upstream>>,
 }

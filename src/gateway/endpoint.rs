@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::access::{self, AccessError, Principal};
+use super::bridge::Bridge;
 use super::dispatch::{self, dispatch};
 use super::modern::{Refusal, refusal};
 use super::origin::{self, Denied};
@@ -32,6 +33,7 @@ use crate::metrics::Outcome;
 pub struct Endpoint {
     fleet: Arc<ArcSwap<Fleet>>,
     sessions: Arc<Sessions>,
+    bridge: Arc<Bridge>,
     loopback: bool,
 }
 
@@ -39,6 +41,7 @@ pub struct Endpoint {
 struct Post {
     federation: Arc<Federation>,
     sessions: Arc<Sessions>,
+    bridge: Arc<Bridge>,
     principal: Principal,
     headers: HeaderMap,
     started: Instant,
@@ -50,9 +53,11 @@ pub type Reply = Response<ReplyBody>;
 impl Endpoint {
     /// An endpoint over `fleet`, for clients with `sessions`; `loopback` tells that it listens on a loopback address.
     pub fn new(fleet: Arc<ArcSwap<Fleet>>, sessions: Arc<Sessions>, loopback: bool) -> Self {
+        let bridge = Arc::new(Bridge::new(Arc::clone(&sessions)));
         Self {
             fleet,
             sessions,
+            bridge,
             loopback,
         }
     }
@@ -100,6 +105,7 @@ impl Endpoint {
         let post = Post {
             federation: Arc::clone(federation),
             sessions: Arc::clone(&self.sessions),
+            bridge: Arc::clone(&self.bridge),
             principal,
             headers: parts.headers,
             started,
@@ -174,12 +180,13 @@ async fn work(post: Post, body: Bytes, intermediate: Option<mpsc::Sender<Bytes>>
 /// Answers the message in `body`; also tells how to count it, if it is a request.
 async fn message(
     post: &Post,
-    body: &[u8],
+    body: &Bytes,
     intermediate: Option<&mpsc::Sender<Bytes>>,
 ) -> (Option<Method>, Option<Outcome>, Finished) {
     let Post {
         federation,
         sessions,
+        bridge,
         principal,
         headers,
         ..
@@ -219,6 +226,9 @@ async fn message(
             Err(error) => return (None, request.map(|_| Outcome::Refused), without_session(error)),
         };
     }
+    if let (Kind::Response { id: Some(id) }, Some(session)) = (kind, &session) {
+        bridge.answered(session.id, id, body);
+    }
     let Some((id, name)) = request else {
         return (None, None, Finished::message(StatusCode::ACCEPTED, Vec::new()));
     };
@@ -242,15 +252,19 @@ async fn message(
         Ok(checked) => checked,
         Err(error) => return refused(Some(id), &error),
     };
+    let none = Members::default();
     let request = dispatch::Request {
         id,
         method,
-        params,
+        params: params.unwrap_or(&none),
         meta,
         revision,
+        body,
+        principal,
         session: session.as_ref(),
         intermediate,
         headers: Some(headers),
+        bridge,
     };
     let answer = dispatch(federation, request).await;
     let mut finished = Finished::message(answer.status, answer.body);

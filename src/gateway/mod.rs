@@ -5,6 +5,8 @@
 //! [`dispatch`] does what is asked, the same for both.
 
 pub mod access;
+pub mod answer;
+pub mod bridge;
 pub mod dispatch;
 pub mod endpoint;
 pub mod legacy;

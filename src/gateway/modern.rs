@@ -66,12 +66,8 @@ pub fn check(
 }
 
 /// Checks that headers repeat the arguments of a call where the tool's annotations want it.
-pub fn check_param_headers(
-    annotated: &ParamHeaders,
-    params: Option<&Members<'_>>,
-    map: &HeaderMap,
-) -> Result<(), Refusal> {
-    let arguments = params.and_then(|params| params.get("arguments"));
+pub fn check_param_headers(annotated: &ParamHeaders, params: &Members<'_>, map: &HeaderMap) -> Result<(), Refusal> {
+    let arguments = params.get("arguments");
     annotated
         .check(arguments, map)
         .map_err(|found| mismatch(found.to_string()))

@@ -1,9 +1,12 @@
 //! What a server says before its answer, on its way to the client that waits for it.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::defaults;
+use crate::mcp::notice::LogLevel;
 use crate::mcp::{Envelope, Members, meta, notice};
 use crate::upstream::{Asked, Ear};
 
@@ -12,35 +15,81 @@ use crate::upstream::{Asked, Ear};
 pub(super) struct Relay {
     out: mpsc::Sender<Bytes>,
     progress_token: Option<String>,
-    wants_log: bool,
+    logs: Logs,
+    progress: Mutex<Progress>,
 }
 
-impl Relay {
-    /// The relay for a request with this `_meta`, if its client wants to hear anything before the answer.
-    ///
-    /// A Modern request names its log level itself; of Legacy clients none is known, and logs are not relayed.
-    pub(super) fn wanted(meta: Option<&Members<'_>>, out: mpsc::Sender<Bytes>) -> Option<Self> {
-        let progress_token = meta?.get(meta::PROGRESS_TOKEN).map(|raw| raw.get().to_owned());
-        let wants_log = meta?.get(meta::LOG_LEVEL).is_some();
-        (progress_token.is_some() || wants_log).then_some(Self {
-            out,
-            progress_token,
-            wants_log,
-        })
+/// Which log messages a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logs {
+    /// None.
+    Silent,
+    /// Those of this level and above.
+    From(LogLevel),
+    /// Whatever the server sees fit to tell.
+    All,
+}
+
+/// How far a request has come, over all rounds of a server.
+#[derive(Debug, Default)]
+struct Progress {
+    told: f64,
+    before_this_round: Option<f64>,
+}
+
+impl Logs {
+    /// Those that a Modern request with this `_meta` wants: none, unless it names a level.
+    pub(super) fn of_request(meta: Option<&Members<'_>>) -> Self {
+        match meta.and_then(|own| own.string(meta::LOG_LEVEL)) {
+            None => Self::Silent,
+            Some(level) => LogLevel::parse(&level).map_or(Self::All, Self::From),
+        }
+    }
+
+    fn want(self, params: Option<&Members<'_>>) -> bool {
+        match self {
+            Self::Silent => false,
+            Self::All => true,
+            Self::From(least) => {
+                let level = params.and_then(|params| params.string("level"));
+                level
+                    .and_then(|level| LogLevel::parse(&level))
+                    .is_none_or(|level| level >= least)
+            }
+        }
     }
 }
 
-impl Ear for Relay {
-    fn heard(&self, notification: &[u8]) {
+impl Relay {
+    /// The relay to `out` for a request with this `_meta`.
+    pub(super) fn new(meta: Option<&Members<'_>>, logs: Logs, out: mpsc::Sender<Bytes>) -> Self {
+        let token = meta.and_then(|own| own.get(meta::PROGRESS_TOKEN));
+        Self {
+            out,
+            progress_token: token.map(|raw| raw.get().to_owned()),
+            logs,
+            progress: Mutex::default(),
+        }
+    }
+
+    /// Whether its client wants to hear anything before the answer.
+    pub(super) fn wants_any(&self) -> bool {
+        self.progress_token.is_some() || self.logs != Logs::Silent
+    }
+
+    /// Passes a notification on, if the client wants it.
+    pub(super) fn pass(&self, notification: &[u8]) {
         let Ok(envelope) = Envelope::parse(notification, defaults::JSON_DEPTH_MAX) else {
             return;
         };
+        let params = || envelope.params.and_then(|raw| Members::parse(raw.get()));
         let message = match (envelope.method.as_ref().map(|m| m.as_str()), &self.progress_token) {
-            (Some(notice::PROGRESS), Some(token)) => {
-                let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
-                params.map(|params| Bytes::from(notice::with_progress_token(&params, token)))
+            (Some(notice::PROGRESS), Some(token)) => params()
+                .filter(|params| self.advances(params))
+                .map(|params| Bytes::from(notice::with_progress_token(&params, token))),
+            (Some(notice::MESSAGE), _) if self.logs.want(params().as_ref()) => {
+                Some(Bytes::copy_from_slice(notification))
             }
-            (Some(notice::MESSAGE), _) if self.wants_log => Some(Bytes::copy_from_slice(notification)),
             _ => None,
         };
         if let Some(message) = message {
@@ -49,7 +98,33 @@ impl Ear for Relay {
         }
     }
 
+    /// The server begins again, and with it its progress, which for the client only grows.
+    pub(super) fn next_round(&self) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.before_this_round = Some(progress.told);
+    }
+
+    /// Whether a notification with these params tells the client of progress.
+    fn advances(&self, params: &Members<'_>) -> bool {
+        let Some(now) = params.get("progress").and_then(|raw| raw.get().parse::<f64>().ok()) else {
+            return true;
+        };
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.before_this_round.is_some_and(|before| now <= before) {
+            return false;
+        }
+        progress.told = progress.told.max(now);
+        true
+    }
+}
+
+impl Ear for Relay {
+    fn heard(&self, notification: &[u8]) {
+        self.pass(notification);
+    }
+
     fn asked(&self, asked: Asked) {
+        // A client that only listens cannot be asked.
         drop(asked);
     }
 }
@@ -58,9 +133,15 @@ impl Ear for Relay {
 mod tests {
     use super::*;
 
+    fn relay(meta: &str) -> (Relay, mpsc::Receiver<Bytes>) {
+        let (out, heard) = mpsc::channel(8);
+        let meta = Members::parse(meta);
+        (Relay::new(meta.as_ref(), Logs::of_request(meta.as_ref()), out), heard)
+    }
+
     fn heard(meta: &str, notification: &str) -> Option<String> {
-        let (out, mut heard) = mpsc::channel(4);
-        Relay::wanted(Members::parse(meta).as_ref(), out)?.heard(notification.as_bytes());
+        let (relay, mut heard) = relay(meta);
+        relay.pass(notification.as_bytes());
         heard
             .try_recv()
             .ok()
@@ -79,11 +160,34 @@ mod tests {
     }
 
     #[test]
-    fn log_messages_come_only_to_a_request_that_names_a_level() {
-        let level = r#"{"io.modelcontextprotocol/logLevel":"info"}"#;
-        assert_eq!(heard(level, LOG).as_deref(), Some(LOG));
+    fn log_messages_come_only_to_a_request_that_names_their_level_or_a_lower_one() {
+        let level = |level: &str| format!(r#"{{"io.modelcontextprotocol/logLevel":"{level}"}}"#);
+        for wanted in ["debug", "info"] {
+            assert_eq!(heard(&level(wanted), LOG).as_deref(), Some(LOG), "{wanted}");
+        }
+        assert_eq!(heard(&level("warning"), LOG), None);
         assert_eq!(heard(r#"{"progressToken":1}"#, LOG), None);
         let foreign = r#"{"jsonrpc":"2.0","method":"notifications/other","params":{}}"#;
-        assert_eq!(heard(level, foreign), None);
+        assert_eq!(heard(&level("debug"), foreign), None);
+        let unknown = LOG.replace("\"info\"", "\"chatty\"");
+        assert_eq!(heard(&level("emergency"), &unknown), Some(unknown));
+    }
+
+    #[test]
+    fn progress_only_grows_over_the_rounds_of_a_server() {
+        let (relay, mut heard) = relay(r#"{"progressToken":"t"}"#);
+        let told = |value: &str| relay.pass(PROGRESS.replace(":1}", &format!(":{value}}}")).as_bytes());
+        for value in ["1", "2.5"] {
+            told(value);
+        }
+        relay.next_round();
+        for value in ["1", "2.5", "2.6"] {
+            told(value);
+        }
+        let values: Vec<f64> = std::iter::from_fn(|| heard.try_recv().ok())
+            .map(|message| serde_json::from_slice::<serde_json::Value>(&message).unwrap())
+            .map(|message| message["params"]["progress"].as_f64().unwrap())
+            .collect();
+        assert_eq!(values, [1.0, 2.5, 2.6]);
     }
 }

@@ -8,6 +8,7 @@ pub mod descriptor;
 pub mod elicitation;
 pub mod features;
 pub mod headers;
+pub mod input_required;
 pub mod message;
 pub mod meta;
 pub mod method;

@@ -2,6 +2,7 @@
 //! written.
 
 use super::content;
+use super::input_required;
 use super::message::Id;
 use super::meta;
 use super::method::Method;
@@ -18,6 +19,9 @@ pub enum ResultError {
     /// It is of a type that this hop does not know.
     #[error("the result has a resultType that was not asked for")]
     UnknownType,
+    /// It asks for input, and is no answer yet.
+    #[error("the server asks for input that nobody can give")]
+    InputRequired,
 }
 
 /// Writes the whole response to a client of revision `to` for `raw`, the result of an upstream of era `from` for
@@ -126,17 +130,18 @@ fn write_for_modern(out: &mut Vec<u8>, raw: &str, method: Method, server_info: &
     Ok(())
 }
 
-/// Only complete results are asked for: no client capability is declared that would allow another kind.
+/// Only complete results can be passed on as they are.
 fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
     match members.get("resultType").map(object::string) {
         None => Ok(()),
         Some(Some(kind)) if kind == COMPLETE => Ok(()),
+        Some(Some(kind)) if kind == input_required::TYPE => Err(ResultError::InputRequired),
         Some(_) => Err(ResultError::UnknownType),
     }
 }
 
 /// The upstream's `_meta` without its own server info, and with ours where there is one to give.
-fn write_meta(
+pub(super) fn write_meta(
     object: &mut ObjectWriter<'_>,
     upstream: Option<&serde_json::value::RawValue>,
     server_info: Option<&str>,

@@ -18,7 +18,7 @@ use super::reread::Rereads;
 use super::state::{Health, State};
 use crate::defaults;
 use crate::index::{Annotations, Catalog, List};
-use crate::mcp::Method;
+use crate::mcp::{Method, Revision};
 use crate::metrics::ServerMetrics;
 
 /// One server as the gateway holds it.
@@ -69,6 +69,11 @@ impl Upstream {
     /// What is known of it, now and as it changes.
     pub fn state(&self) -> watch::Receiver<Arc<State>> {
         self.inner.state.subscribe()
+    }
+
+    /// The revision that is spoken with it, if that is known.
+    pub fn revision(&self) -> Option<Revision> {
+        self.inner.state.borrow().peer.as_ref().map(|peer| peer.revision)
     }
 
     /// Carries a client's request to the server. Dropping the future cancels it there.

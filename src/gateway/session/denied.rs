@@ -8,25 +8,25 @@ use super::claims::SessionId;
 ///
 /// Where it is full, the one that expires first is forgotten first: its token is the first to be worth nothing anyway.
 #[derive(Debug)]
-pub(super) struct Denied {
+pub(in crate::gateway) struct Denied {
     entries: BTreeSet<(u64, SessionId)>,
     capacity: usize,
 }
 
 impl Denied {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(in crate::gateway) fn new(capacity: usize) -> Self {
         Self {
             entries: BTreeSet::new(),
             capacity,
         }
     }
 
-    pub(super) fn contains(&self, expires: u64, id: SessionId) -> bool {
+    pub(in crate::gateway) fn contains(&self, expires: u64, id: SessionId) -> bool {
         self.entries.contains(&(expires, id))
     }
 
     /// Adds a session, drops those that have expired by `now`, and tells how many had to be forgotten before that.
-    pub(super) fn insert(&mut self, expires: u64, id: SessionId, now: u64) -> usize {
+    pub(in crate::gateway) fn insert(&mut self, expires: u64, id: SessionId, now: u64) -> usize {
         while self.entries.first().is_some_and(|(expires, _)| *expires < now) {
             self.entries.pop_first();
         }
@@ -39,7 +39,7 @@ impl Denied {
         forgotten
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::gateway) fn len(&self) -> usize {
         self.entries.len()
     }
 }

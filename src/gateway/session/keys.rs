@@ -1,4 +1,5 @@
-//! The keys that sessions are signed with: one for each federation, derived from a root key (RFC 5869).
+//! The keys that sessions, and states of requests, are signed with: of each federation its own, derived from a root key
+//! (RFC 5869).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,9 +20,17 @@ pub struct Keyring {
 }
 
 /// The keys of one federation.
-pub(super) struct FederationKeys {
-    signing: hmac::Key,
-    also_accepted: Vec<hmac::Key>,
+#[derive(Debug)]
+pub(in crate::gateway) struct FederationKeys {
+    signing: Derived,
+    also_accepted: Vec<Derived>,
+}
+
+/// What is derived from one root key for one federation.
+#[derive(Debug)]
+struct Derived {
+    tokens: hmac::Key,
+    states: hmac::Key,
 }
 
 /// Why a root key cannot be used.
@@ -59,7 +68,7 @@ impl Keyring {
     }
 
     /// The keys of `federation`. `None` never happens to keys of this length.
-    pub(super) fn of(&self, federation: &str) -> Option<Arc<FederationKeys>> {
+    pub(in crate::gateway) fn of(&self, federation: &str) -> Option<Arc<FederationKeys>> {
         if let Some(known) = self.derived.load().get(federation) {
             return Some(Arc::clone(known));
         }
@@ -87,11 +96,26 @@ const DERIVED_MAX: usize = 4_096;
 impl FederationKeys {
     /// The key that tokens are signed with.
     pub(super) fn signing(&self) -> &hmac::Key {
-        &self.signing
+        &self.signing.tokens
     }
 
     /// The keys whose signatures are accepted, the most likely one first.
     pub(super) fn accepted(&self) -> impl Iterator<Item = &hmac::Key> {
+        self.all().map(|derived| &derived.tokens)
+    }
+
+    /// The signature of a request's state.
+    pub(in crate::gateway) fn sign_state(&self, state: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.signing.states, state)
+    }
+
+    /// Whether `signature` is one of ours for a request's `state`; in constant time.
+    pub(in crate::gateway) fn has_signed_state(&self, state: &[u8], signature: &[u8]) -> bool {
+        self.all()
+            .any(|derived| hmac::verify(&derived.states, state, signature).is_ok())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Derived> {
         std::iter::once(&self.signing).chain(&self.also_accepted)
     }
 }
@@ -119,7 +143,13 @@ fn extract(root: &[u8]) -> Result<Prk, KeyError> {
     Ok(Salt::new(HKDF_SHA256, &[]).extract(root))
 }
 
-fn derive(root: &Prk, federation: &str) -> Option<hmac::Key> {
-    let purpose: [&[u8]; 2] = [b"mcpfleet session tokens v1 ", federation.as_bytes()];
-    root.expand(&purpose, hmac::HMAC_SHA256).ok().map(hmac::Key::from)
+fn derive(root: &Prk, federation: &str) -> Option<Derived> {
+    let key = |purpose: &[u8]| {
+        let purpose = [purpose, federation.as_bytes()];
+        root.expand(&purpose, hmac::HMAC_SHA256).ok().map(hmac::Key::from)
+    };
+    Some(Derived {
+        tokens: key(b"mcpfleet session tokens v1 ")?,
+        states: key(b"mcpfleet request states v1 ")?,
+    })
 }

@@ -15,12 +15,13 @@ use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
 
 use self::claims::Claims;
-use self::denied::Denied;
 use crate::defaults;
 use crate::mcp::Revision;
 use crate::metrics::SessionMetrics;
 
 pub use self::claims::{SessionId, bounded_capabilities};
+pub(in crate::gateway) use self::denied::Denied;
+pub(in crate::gateway) use self::keys::FederationKeys;
 pub use self::keys::{KeyError, Keyring};
 
 /// The sessions of all federations.
@@ -124,6 +125,11 @@ impl Sessions {
             return Err(SessionError::NotFound);
         }
         Ok(session)
+    }
+
+    /// The keys of `federation`, if they are here.
+    pub(in crate::gateway) fn keys_of(&self, federation: &str) -> Option<Arc<FederationKeys>> {
+        self.keys.load().as_ref()?.of(federation)
     }
 
     /// Ends `session`: its token is not taken any more by this process.

@@ -1,0 +1,65 @@
+//! The answer to one request, before it is put into HTTP or a stream.
+
+use http::StatusCode;
+
+use super::dispatch::Request;
+use crate::mcp::{Era, Method, RpcError, message, shape};
+use crate::metrics::Outcome;
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The whole response, as JSON.
+    pub body: Vec<u8>,
+    /// How it is counted.
+    pub outcome: Outcome,
+}
+
+impl Answer {
+    /// A result of ours, a JSON object.
+    pub(super) fn ok(request: Request<'_>, result: &[u8]) -> Self {
+        Self::new(message::response(request.id.as_json(), result), Outcome::Ok)
+    }
+
+    /// The client asked for what it cannot have.
+    pub(super) fn refused(request: Request<'_>, error: &RpcError) -> Self {
+        Self::new(
+            message::error_response(Some(request.id.as_json()), &error.to_json()),
+            Outcome::Refused,
+        )
+    }
+
+    /// It cannot be carried out, through no fault of the client.
+    pub(super) fn failed(request: Request<'_>, text: &str) -> Self {
+        let text = format!("{} failed: {text}", request.method.as_str());
+        let error = RpcError::new(RpcError::INTERNAL, text);
+        Self::new(
+            message::error_response(Some(request.id.as_json()), &error.to_json()),
+            Outcome::Failed,
+        )
+    }
+
+    /// It came to no end because the client did not do its part: of a tool, the model is told (2025-11-25, tools).
+    pub(super) fn given_up(request: Request<'_>, text: &str, server_info: &str) -> Self {
+        if request.method != Method::ToolsCall {
+            return Self::failed(request, text);
+        }
+        let result = serde_json::json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string();
+        let (id, to) = (request.id, request.revision);
+        match shape::response(id, request.method, &result, Era::Legacy, to, server_info) {
+            Ok(body) => Self::new(body, Outcome::Failed),
+            Err(error) => Self::failed(request, &error.to_string()),
+        }
+    }
+
+    /// A whole response message.
+    pub(super) fn new(body: Vec<u8>, outcome: Outcome) -> Self {
+        Self {
+            status: StatusCode::OK,
+            body,
+            outcome,
+        }
+    }
+}

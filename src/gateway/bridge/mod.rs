@@ -1,0 +1,158 @@
+//! Requests that reach a server, and what the server asks of the client before it answers.
+//!
+//! Legacy servers ask by requests of their own while they work; Modern ones by a result that asks for input, and are
+//! called again with it. Clients are asked in the way of their own era. So there are four ways:
+//!
+//! | client | server | where |
+//! |---|---|---|
+//! | Legacy | Legacy | [`legacy_client`]: each question becomes a request on the stream of the client's call |
+//! | Legacy | Modern | [`legacy_client`]: the same, and the server is called again with the answers |
+//! | Modern | Modern | [`modern_client`]: the result goes to the client, its state sealed |
+//! | Modern | Legacy | [`modern_client`], [`parked`]: the call waits while the client is given a result that asks |
+
+mod asks;
+mod legacy_client;
+mod modern_client;
+mod parked;
+mod questions;
+mod state;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use self::asks::Asks;
+use self::parked::Parked;
+use self::state::Used;
+use super::answer::Answer;
+use super::dispatch::Request;
+use super::session::{SessionId, Sessions};
+use crate::fleet::{Federation, Member};
+use crate::index::Target;
+use crate::mcp::{Era, Features, Id, Revision, RpcError, message, shape};
+use crate::metrics::Outcome;
+use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
+
+/// What requests share that take more than one message of their client.
+#[derive(Debug)]
+pub struct Bridge {
+    sessions: Arc<Sessions>,
+    asks: Arc<Asks>,
+    parked: Arc<Parked>,
+    used: Used,
+}
+
+impl Bridge {
+    /// A bridge for clients with `sessions`.
+    pub fn new(sessions: Arc<Sessions>) -> Self {
+        Self {
+            sessions,
+            asks: Arc::default(),
+            parked: Arc::default(),
+            used: Used::default(),
+        }
+    }
+
+    /// Takes a Legacy client's response to what it was asked in its session. False if nobody waits for it.
+    pub(super) fn answered(&self, session: SessionId, id: Id<'_>, response: &Bytes) -> bool {
+        self.asks.answered(session, id, response)
+    }
+}
+
+/// Lets the member that owns `target` answer.
+pub(super) async fn carry(federation: &Federation, request: Request<'_>, target: &Target) -> Answer {
+    let Some(member) = federation.members.get(target.member) else {
+        return Answer::failed(request, "the member is gone");
+    };
+    let Some(upstream) = &member.upstream else {
+        return Answer::failed(request, &format!("member {:?} is not connected", member.name));
+    };
+    let hop = Hop {
+        federation,
+        member,
+        upstream,
+        target,
+        request,
+    };
+    match request.revision.era() {
+        Era::Legacy => legacy_client::carry(hop).await,
+        Era::Modern => modern_client::carry(hop).await,
+    }
+}
+
+/// One request on its way to one member.
+#[derive(Clone, Copy, Debug)]
+struct Hop<'a> {
+    federation: &'a Federation,
+    member: &'a Member,
+    upstream: &'a Arc<Upstream>,
+    target: &'a Target,
+    request: Request<'a>,
+}
+
+/// What a server's answer is to the client.
+enum Arrived<'r> {
+    /// The end of the request.
+    Answer(Answer),
+    /// A result that asks for input.
+    InputRequired(&'r str),
+}
+
+impl<'a> Hop<'a> {
+    /// The call, without anything that answers an earlier round.
+    fn call(&self, features: &'a Features, owner: Owner, ear: Option<Arc<dyn Ear>>) -> Call<'a> {
+        Call {
+            method: self.request.method,
+            target: &self.target.original,
+            params: self.request.params,
+            meta: self.request.meta,
+            param_headers: self.target.param_headers.as_deref(),
+            owner,
+            features,
+            answers: None,
+            ear,
+        }
+    }
+
+    /// The revision that is spoken with the server, as far as it is known.
+    fn server_revision(&self) -> Revision {
+        self.upstream.revision().unwrap_or(Revision::LATEST_LEGACY)
+    }
+
+    fn arrived<'r>(&self, reply: &'r Result<Reply, Error>) -> Arrived<'r> {
+        let request = self.request;
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(Error::Arguments(error)) => {
+                let error = RpcError::new(RpcError::INVALID_PARAMS, error.to_string());
+                return Arrived::Answer(Answer::refused(request, &error));
+            }
+            Err(error) => return Arrived::Answer(self.failed(error)),
+        };
+        Arrived::Answer(match reply.body() {
+            Body::Result(result) => {
+                let info = &self.federation.server_info;
+                match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
+                    Ok(body) => Answer::new(body, Outcome::Ok),
+                    Err(shape::ResultError::InputRequired) => return Arrived::InputRequired(result),
+                    Err(error) => self.failed(&error),
+                }
+            }
+            Body::Error(error) => {
+                let error = shape::error(error, request.method, request.revision.era());
+                let body = message::error_response(Some(request.id.as_json()), &error);
+                Answer::new(body, Outcome::UpstreamError)
+            }
+        })
+    }
+
+    /// The answer where the member failed.
+    fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
+        Answer::failed(self.request, &format!("member {:?}: {why}", self.member.name))
+    }
+
+    /// The answer where the client did not do its part.
+    fn given_up(&self, why: &str) -> Answer {
+        Answer::given_up(self.request, why, &self.federation.server_info)
+    }
+}

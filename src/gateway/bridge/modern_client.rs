@@ -1,0 +1,242 @@
+//! Modern clients: asked by results that they answer with the same request, whatever era the server is of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::parked::Conversation;
+use super::state::{self, Continued, Subject};
+use super::{Arrived, Hop, questions};
+use crate::defaults;
+use crate::gateway::answer::Answer;
+use crate::gateway::legacy::now;
+use crate::gateway::relay::{Logs, Relay};
+use crate::gateway::session::FederationKeys;
+use crate::mcp::asking::Asking;
+use crate::mcp::input_required::{self, InputRequired};
+use crate::mcp::{Era, Features, Members, Revision, RpcError, meta, object};
+use crate::metrics::Outcome;
+use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
+
+/// Carries a Modern client's request, or goes on with one.
+pub(super) async fn carry(hop: Hop<'_>) -> Answer {
+    let declared = hop.request.meta.and_then(|own| own.get(meta::CLIENT_CAPABILITIES));
+    let features = declared.map_or_else(Features::default, |raw| {
+        Features::declared(raw.get(), hop.request.revision)
+    });
+    let asker = Asker {
+        hop,
+        features: &features,
+    };
+    let params = hop.request.params;
+    let responses = params.get("inputResponses").map(|raw| raw.get());
+    if responses.is_some_and(|text| Members::parse(text).is_none()) {
+        return asker.refused("params.inputResponses must be an object");
+    }
+    let Some(raw) = params.get("requestState") else {
+        return asker.begin(responses).await;
+    };
+    let opened = object::string(raw).and_then(|text| asker.open(&text));
+    let server = &hop.member.server;
+    match opened {
+        Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
+            Some(conversation) => conversation.resume(asker, responses).await,
+            None => asker.refused(OVER),
+        },
+        Some(Continued::Server { server: of, state }) if of == *server => {
+            let answers = Answers {
+                responses,
+                state: Some(&state),
+            };
+            asker.call(Some(answers)).await
+        }
+        Some(Continued::Pages { server: of }) if of == *server => asker.after_pages().await,
+        Some(Continued::Server { .. } | Continued::Pages { .. }) | None => asker.refused(OVER),
+    }
+}
+
+/// A request of a Modern client, and what that client can do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    pub(super) hop: Hop<'a>,
+    pub(super) features: &'a Features,
+}
+
+impl Asker<'_> {
+    async fn begin(&self, responses: Option<&str>) -> Answer {
+        let asks_while_it_works = self.hop.upstream.revision().is_none_or(|it| it.era() == Era::Legacy);
+        if asks_while_it_works && self.features.is_interactive() && self.keys().is_some() {
+            return Conversation::begin(*self).go_on(*self).await;
+        }
+        let answers = responses.map(|text| Answers {
+            responses: Some(text),
+            state: None,
+        });
+        self.call(answers).await
+    }
+
+    async fn call(&self, answers: Option<Answers<'_>>) -> Answer {
+        let ear = self.relay().map(|relay| Arc::new(relay) as Arc<dyn Ear>);
+        let call = self.hop.call(self.features, self.owner(), ear);
+        let reply = self.hop.upstream.call(Call { answers, ..call }).await;
+        self.arrived(&reply)
+    }
+
+    /// Calls a Legacy server again that wanted pages to be visited first. It tells when they were, though not to this
+    /// call; so it is asked again, with patience (2025-11-25, elicitation).
+    async fn after_pages(&self) -> Answer {
+        for attempt in 0..defaults::PAGE_TRIES {
+            let mut conversation = Conversation::begin(*self);
+            let Some(reply) = conversation.until_asked(*self).await else {
+                return conversation.go_on(*self).await;
+            };
+            if pages(&reply).is_none() {
+                return self.arrived(&reply);
+            }
+            sleep(Duration::from_secs(1 << attempt.min(3))).await;
+        }
+        self.hop
+            .given_up("The server waits for a page to be completed; call again when that is done")
+    }
+
+    /// What a server's answer is to the client, in whichever way it asks.
+    pub(super) fn arrived(&self, reply: &Result<Reply, Error>) -> Answer {
+        if self.features.pages
+            && let Some(pages) = pages(reply)
+        {
+            return self.visit(&pages);
+        }
+        match self.hop.arrived(reply) {
+            Arrived::Answer(answer) => answer,
+            Arrived::InputRequired(result) => self.relayed(result),
+        }
+    }
+
+    /// A Modern server's questions for the client, their state sealed.
+    fn relayed(&self, result: &str) -> Answer {
+        let Some(asked) = InputRequired::read(result) else {
+            return self.hop.failed(&"its result asks for input in a way that is not known");
+        };
+        for question in &asked.questions {
+            let params = Members::parse(question.params).unwrap_or_default();
+            if !self.features.can_be_asked(question.kind, &params) {
+                let what = question.kind.method();
+                let why = format!("it asks for {what}, which this client did not declare");
+                return self.hop.failed(&why);
+            }
+        }
+        let state = match asked.state {
+            None => None,
+            Some(state) => {
+                let continued = Continued::Server {
+                    server: self.hop.member.server.clone(),
+                    state: state.to_owned(),
+                };
+                match self.seal(continued) {
+                    Some(state) => Some(state),
+                    None => return self.hop.failed(&NO_KEYS),
+                }
+            }
+        };
+        let (id, info) = (self.hop.request.id, &self.hop.federation.server_info);
+        Answer::new(asked.response(id, state.as_deref(), info), Outcome::Ok)
+    }
+
+    /// The pages that a Legacy server wants to be visited, as questions.
+    fn visit(&self, pages: &[String]) -> Answer {
+        let asked: Vec<_> = pages
+            .iter()
+            .enumerate()
+            .filter_map(|(place, page)| {
+                let params = questions::for_client(Asking::Elicitation, page, self.features, Revision::LATEST, "");
+                Some((format!("page-{}", place + 1), params.ok()?))
+            })
+            .collect();
+        if asked.is_empty() {
+            return self.hop.failed(&"it wants pages to be visited, and names none");
+        }
+        let continued = Continued::Pages {
+            server: self.hop.member.server.clone(),
+        };
+        let asked = asked
+            .iter()
+            .map(|(key, params)| (key.as_str(), Asking::Elicitation, params.as_str()));
+        self.ask(asked, continued)
+    }
+
+    /// A result that asks the client, and continues with `continued`.
+    pub(super) fn ask<'q>(
+        &self,
+        asked: impl IntoIterator<Item = (&'q str, Asking, &'q str)>,
+        continued: Continued,
+    ) -> Answer {
+        let Some(state) = self.seal(continued) else {
+            return self.hop.failed(&NO_KEYS);
+        };
+        let (id, info) = (self.hop.request.id, &self.hop.federation.server_info);
+        Answer::new(input_required::response(id, asked, &state, info), Outcome::Ok)
+    }
+
+    pub(super) fn refused(&self, text: &str) -> Answer {
+        Answer::refused(self.hop.request, &RpcError::new(RpcError::INVALID_PARAMS, text))
+    }
+
+    /// Where notifications of the server go, if the client wants any.
+    pub(super) fn relay(&self) -> Option<Relay> {
+        let request = self.hop.request;
+        let logs = Logs::of_request(request.meta);
+        let relay = Relay::new(request.meta, logs, request.intermediate?.clone());
+        relay.wants_any().then_some(relay)
+    }
+
+    /// Access names the owner; a Modern client without a name shares nothing that could be told apart.
+    pub(super) fn owner(&self) -> Owner {
+        let name = self.hop.request.principal.name();
+        name.map_or(Owner::Nobody, |name| Owner::Principal(name.into()))
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            federation: &self.hop.federation.name,
+            principal: self.hop.request.principal.name(),
+            method: self.hop.request.method,
+            params: self.hop.request.params,
+        }
+    }
+
+    fn keys(&self) -> Option<Arc<FederationKeys>> {
+        self.hop.request.bridge.sessions.keys_of(&self.hop.federation.name)
+    }
+
+    fn seal(&self, continued: Continued) -> Option<String> {
+        state::seal(continued, self.subject(), &*self.keys()?, now())
+    }
+
+    fn open(&self, text: &str) -> Option<Continued> {
+        let used = &self.hop.request.bridge.used;
+        state::open(text, self.subject(), &*self.keys()?, used, now())
+    }
+}
+
+/// The pages that a Legacy server wants to be visited before it takes the call, each as params of an elicitation.
+fn pages(reply: &Result<Reply, Error>) -> Option<Vec<String>> {
+    let Ok(reply) = reply else { return None };
+    let Body::Error(error) = reply.body() else { return None };
+    let error: Value = serde_json::from_str(error).ok()?;
+    if error.get("code")?.as_i64()? != RpcError::URL_ELICITATION_REQUIRED {
+        return None;
+    }
+    let pages = error.get("data")?.get("elicitations")?.as_array()?;
+    Some(
+        pages
+            .iter()
+            .take(defaults::QUESTIONS_MAX)
+            .map(Value::to_string)
+            .collect(),
+    )
+}
+
+const OVER: &str = "params.requestState does not continue this request (any more); send the request again without it";
+const NO_KEYS: &str = "the keys of this install are not here yet; try again";
