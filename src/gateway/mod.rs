@@ -1,9 +1,10 @@
 //! The data plane: clients' requests in, answers out.
 //!
 //! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`access`] says who may ask,
-//! [`legacy`] and [`modern`] know the rules of their era, [`session`] what Legacy clients said of themselves, and
-//! [`dispatch`] does what is asked, the same for both.
+//! `post` and `rpc` take what is posted, [`legacy`] and [`modern`] know the rules of their era, [`session`] what Legacy
+//! clients said of themselves, [`dispatch`] does what is asked, the same for both, and `reply` tells it.
 
+mod accept;
 pub mod access;
 pub mod answer;
 pub mod bridge;
@@ -12,7 +13,10 @@ pub mod endpoint;
 pub mod legacy;
 pub mod modern;
 pub mod origin;
+mod post;
 mod relay;
+mod reply;
+mod rpc;
 pub mod serve;
 pub mod session;
 mod stream;

@@ -1,0 +1,144 @@
+//! Answers on their way out: the one place where errors become HTTP statuses.
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::Full;
+
+use super::access::AccessError;
+use super::modern::{Refusal, refusal};
+use super::origin::Denied;
+use super::session::SessionError;
+use super::stream::{EventStream, Finished, ReplyBody};
+use super::{legacy, modern};
+use crate::fleet::Federation;
+use crate::mcp::{Id, RpcError, message};
+
+/// What is sent back.
+pub(super) type Reply = Response<ReplyBody>;
+
+/// The answer to a message that is refused.
+pub(super) fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
+    let null = (!modern::claimed_by_headers(headers) && legacy::wants_null_id(headers)).then_some("null");
+    let message = message::error_response(id.map(Id::as_json).or(null), &refused.error.to_json());
+    Finished::message(refused.status, message)
+}
+
+/// The answer to a client that has no session where it needs one: what clients look at is the status.
+pub(super) fn without_session(error: SessionError) -> Finished {
+    tracing::debug!(reason = error.reason(), "no session");
+    let status = match error {
+        SessionError::Missing => StatusCode::BAD_REQUEST,
+        SessionError::NotFound => StatusCode::NOT_FOUND,
+        SessionError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        SessionError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let mut finished = Finished::text(status, error.to_string());
+    if error == SessionError::NotReady {
+        finished
+            .headers
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    finished
+}
+
+/// The answer to a request that is not let in (RFC 6750 section 3).
+pub(super) fn keep_out(headers: &HeaderMap, error: AccessError) -> Reply {
+    let (status, challenge) = match error {
+        AccessError::Missing => (StatusCode::UNAUTHORIZED, Some("Bearer")),
+        AccessError::Unknown => (StatusCode::UNAUTHORIZED, Some("Bearer error=\"invalid_token\"")),
+        AccessError::Closed => (StatusCode::SERVICE_UNAVAILABLE, None),
+    };
+    let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
+    let mut reply = whole(refuse(headers, None, &refusal(status, error)));
+    if let Some(challenge) = challenge {
+        reply
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    reply
+}
+
+/// The answer to an HTTP method that is not served.
+pub(super) fn not_allowed(federation: &Federation) -> Reply {
+    let (text, allowed) = if federation.sessions.enabled {
+        ("only POST and DELETE are served here\n", "POST, DELETE, OPTIONS")
+    } else {
+        ("only POST is served here\n", "POST, OPTIONS")
+    };
+    let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    reply
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    reply
+}
+
+/// An answer that is known as a whole.
+pub(super) fn whole(finished: Finished) -> Reply {
+    let is_empty = finished.message.is_empty();
+    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(finished.message))));
+    *reply.status_mut() = finished.status;
+    *reply.headers_mut() = finished.headers;
+    if !is_empty {
+        let headers = reply.headers_mut();
+        headers
+            .entry(header::CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/json; charset=utf-8"));
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-store, must-revalidate"),
+        );
+    }
+    reply
+}
+
+/// An answer that comes in events.
+pub(super) fn events(stream: EventStream) -> Reply {
+    let mut reply = Response::new(ReplyBody::Events(stream));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    reply
+}
+
+pub(super) fn plain(status: StatusCode, text: &'static str) -> Reply {
+    whole(Finished::text(status, text))
+}
+
+pub(super) fn deny(denied: Denied) -> Reply {
+    plain(
+        StatusCode::FORBIDDEN,
+        match denied {
+            Denied::Origin => "Origin not allowed\n",
+            Denied::Host => "Host not allowed: this listener is for loopback names\n",
+        },
+    )
+}
+
+/// The answer to a browser that asks before it posts.
+pub(super) fn preflight(headers: &HeaderMap) -> Reply {
+    let mut reply = Response::new(ReplyBody::Whole(Full::default()));
+    let map = reply.headers_mut();
+    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let known = HeaderValue::from_static(
+        "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
+    );
+    for (name, value) in [
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static("POST, DELETE"),
+        ),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(known)),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
+    ] {
+        map.insert(name, value);
+    }
+    reply
+}
