@@ -7,6 +7,7 @@
 
 mod access;
 mod apiserver;
+mod bridge;
 mod chart;
 mod controller;
 mod crds;

@@ -44,7 +44,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     };
     let ear = request.intermediate.map(|out| {
         Arc::new(StreamEar {
-            relay: Relay::new(request.meta, Logs::All, out.clone()),
+            relay: Relay::new(request.meta, Logs::Silent, out.clone()),
             client: client.clone().filter(|client| client.features.is_interactive()),
             server: hop.server_revision(),
         })

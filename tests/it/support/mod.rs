@@ -4,6 +4,7 @@ pub(crate) mod apiserver;
 pub(crate) mod client;
 pub(crate) mod controllers;
 pub(crate) mod corpus;
+pub(crate) mod event_stream;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod peers;

@@ -1,0 +1,348 @@
+//! What servers ask of clients on the way to an answer, over the eras.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ::http::Request;
+use bytes::Bytes;
+use http_body_util::Full;
+use mcpfleet::mcp::Revision;
+use serde_json::{Value, json};
+
+use crate::support::event_stream::EventStream;
+use crate::support::gateway::TestGateway;
+use crate::support::http::{self, Http};
+use crate::support::upstream::{self, Answer, Seen, Upstream};
+use crate::support::wire;
+
+/// A Modern server whose tool `greet` asks for a name, and greets who has it.
+async fn modern_server() -> Upstream {
+    Upstream::start(|seen| match seen.method() {
+        "tools/call" => greet(seen),
+        _ => upstream::modern(seen, &json!([{"name": "greet", "inputSchema": {"type": "object"}}])),
+    })
+    .await
+}
+
+fn greet(seen: &Seen) -> Answer {
+    let params = &seen.body["params"];
+    match params["inputResponses"]["who"]["content"]["name"].as_str() {
+        Some(name) if params["requestState"] == "theirs" => seen.result(json!({
+            "resultType": "complete", "content": [{"type": "text", "text": format!("Hello {name}")}],
+        })),
+        Some(_) => seen.error(200, -32602, "the state is wrong"),
+        None if params["inputResponses"]["who"].is_object() => seen.result(json!({
+            "resultType": "complete", "content": [{"type": "text", "text": "Hello you"}],
+        })),
+        None => seen.result(json!({
+            "resultType": "input_required", "requestState": "theirs",
+            "inputRequests": {"who": {"method": "elicitation/create", "params": {
+                "mode": "form", "message": "Name?", "requestedSchema": form(),
+            }}},
+        })),
+    }
+}
+
+fn form() -> Value {
+    json!({"type": "object", "properties": {"name": {"type": "string", "default": "you"}}, "required": ["name"]})
+}
+
+async fn modern_call(gateway: &TestGateway, params: Value, capabilities: Value) -> Value {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", params["name"].as_str().unwrap()),
+    ];
+    let body = json!({"jsonrpc": "2.0", "id": "q", "method": "tools/call", "params": params});
+    gateway.post(body, &headers).await.json()
+}
+
+fn with(mut params: Value, more: &Value) -> Value {
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    params
+}
+
+#[tokio::test]
+async fn a_modern_servers_questions_reach_a_modern_client_and_its_answers_come_back() {
+    let server = modern_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let forms = json!({"elicitation": {"form": {}}});
+    let call = json!({"name": "s__greet", "arguments": {"a": 1, "b": 2}});
+    let asked = modern_call(&gateway, call.clone(), forms.clone()).await;
+    let result = &asked["result"];
+    assert_eq!(result["resultType"], "input_required", "{asked}");
+    assert_eq!(result["inputRequests"]["who"]["params"]["requestedSchema"], form());
+    assert!(result.get("ttlMs").is_none());
+    let state = result["requestState"].as_str().unwrap();
+    assert_ne!(state, "theirs");
+    let declared = &server.seen_of("tools/call")[0].body["params"]["_meta"];
+    assert_eq!(declared["io.modelcontextprotocol/clientCapabilities"], forms);
+
+    let answer = json!({
+        "requestState": state, "inputResponses": {"who": {"action": "accept", "content": {"name": "Ada"}}},
+    });
+    // The same params may be written in another order.
+    let again = with(json!({"arguments": {"b": 2, "a": 1}, "name": "s__greet"}), &answer);
+    for stranger in [
+        with(json!({"name": "s__greet", "arguments": {"a": 2, "b": 2}}), &answer),
+        with(
+            call.clone(),
+            &with(answer.clone(), &json!({"requestState": format!("{state}x")})),
+        ),
+        with(call.clone(), &with(answer.clone(), &json!({"requestState": "theirs"}))),
+        with(call.clone(), &with(answer.clone(), &json!({"requestState": 7}))),
+        with(call.clone(), &with(answer.clone(), &json!({"inputResponses": []}))),
+    ] {
+        let refused = modern_call(&gateway, stranger.clone(), forms.clone()).await;
+        assert_eq!(refused["error"]["code"], -32602, "{stranger}: {refused}");
+    }
+    let done = modern_call(&gateway, again.clone(), forms.clone()).await;
+    assert_eq!(done["result"]["content"][0]["text"], "Hello Ada", "{done}");
+    assert_eq!(done["result"]["resultType"], "complete");
+    let replayed = modern_call(&gateway, again, forms).await;
+    assert_eq!(replayed["error"]["code"], -32602, "a state is used once");
+    assert_eq!(server.seen_of("tools/call").len(), 2, "strangers reached no server");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_what_its_client_did_not_declare_has_failed() {
+    let server = modern_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}}), json!({"sampling": {}})] {
+        let failed = modern_call(&gateway, json!({"name": "s__greet"}), capabilities).await;
+        assert_eq!(failed["error"]["code"], -32603, "{failed}");
+        assert!(
+            failed["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("elicitation/create")
+        );
+    }
+}
+
+#[tokio::test]
+async fn results_that_ask_for_nothing_known_are_the_servers_failure() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => seen.result(match seen.body["params"]["name"].as_str() {
+            Some("nothing") => json!({"resultType": "input_required"}),
+            Some("unknown") => json!({"resultType": "input_required", "inputRequests": {"a": {"method": "x/y"}}}),
+            _ => json!({"resultType": "later"}),
+        }),
+        _ => upstream::modern(
+            seen,
+            &json!(
+                ["nothing", "unknown", "later"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+            ),
+        ),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for tool in ["nothing", "unknown", "later"] {
+        let call = json!({"name": format!("s__{tool}")});
+        let modern = modern_call(&gateway, call.clone(), json!({"elicitation": {}})).await;
+        let legacy = gateway.legacy("tools/call", call).await;
+        for failed in [modern, legacy] {
+            assert_eq!(failed["error"]["code"], -32603, "{tool}: {failed}");
+        }
+    }
+}
+
+/// A Legacy client in a session of its own.
+struct LegacyClient {
+    http: Http,
+    url: String,
+    session: String,
+    revision: Revision,
+}
+
+impl LegacyClient {
+    async fn open(gateway: &TestGateway, revision: Revision, capabilities: Value) -> Self {
+        let http = http::client();
+        let url = gateway.url();
+        let params = json!({
+            "protocolVersion": revision.as_str(), "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let reply = http::send(&http, post(&url, None, revision, &body)).await;
+        let session = reply.header("mcp-session-id").unwrap().to_owned();
+        Self {
+            http,
+            url,
+            session,
+            revision,
+        }
+    }
+
+    fn request(&self, body: &Value) -> Request<Full<Bytes>> {
+        post(&self.url, Some(&self.session), self.revision, body)
+    }
+
+    async fn call(&self, tool: &str) -> EventStream {
+        let body = json!({"jsonrpc": "2.0", "id": "q", "method": "tools/call", "params": {"name": tool}});
+        EventStream::open(&self.http, self.request(&body)).await
+    }
+
+    /// The next message of `stream`, which must be a request that the revision knows.
+    async fn asked(&self, stream: &mut EventStream) -> Value {
+        let asked = stream.next().await;
+        let problems = wire::problems(self.revision, "ServerRequest", &asked);
+        assert!(problems.is_empty(), "{asked}: {problems:?}");
+        asked
+    }
+
+    async fn respond(&self, to: &Value, response: Value) -> u16 {
+        let mut body = json!({"jsonrpc": "2.0", "id": to["id"]});
+        body = with(body, &response);
+        http::send(&self.http, self.request(&body)).await.status
+    }
+}
+
+fn post(url: &str, session: Option<&str>, revision: Revision, body: &Value) -> Request<Full<Bytes>> {
+    let request = Request::post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", revision.as_str());
+    let request = session
+        .into_iter()
+        .fold(request, |r, id| r.header("mcp-session-id", id));
+    request.body(Full::new(Bytes::from(body.to_string()))).unwrap()
+}
+
+#[tokio::test]
+async fn a_modern_servers_questions_reach_a_legacy_client_as_requests() {
+    let server = modern_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for (revision, mode, default) in [
+        (Revision::V2025_06_18, Value::Null, Value::Null),
+        (Revision::V2025_11_25, json!("form"), json!("you")),
+    ] {
+        let client = LegacyClient::open(&gateway, revision, json!({"elicitation": {}})).await;
+        let stranger = LegacyClient::open(&gateway, revision, json!({"elicitation": {}})).await;
+        let mut stream = client.call("s__greet").await;
+        let asked = client.asked(&mut stream).await;
+        assert_eq!(
+            (&asked["method"], &asked["params"]["mode"]),
+            (&json!("elicitation/create"), &mode)
+        );
+        assert_eq!(
+            asked["params"]["requestedSchema"]["properties"]["name"]["default"],
+            default
+        );
+        let said = json!({"result": {"action": "accept", "content": {"name": "Ada"}}});
+        let forged = json!({"result": {"action": "accept", "content": {"name": "Eve"}}});
+        assert_eq!(
+            stranger.respond(&asked, forged).await,
+            202,
+            "it is no concern of this session"
+        );
+        assert_eq!(client.respond(&asked, said).await, 202);
+        let done = stream.next().await;
+        assert_eq!(done["id"], "q");
+        assert_eq!(done["result"]["content"][0]["text"], "Hello Ada", "{done}");
+        assert!(done["result"].get("resultType").is_none());
+        stream.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_client_that_says_no_is_not_taken_for_one_that_says_yes() {
+    let server = modern_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let client = LegacyClient::open(&gateway, Revision::V2025_11_25, json!({"elicitation": {}})).await;
+    for (said, told) in [
+        (json!({"result": {"action": "decline"}}), json!({"action": "decline"})),
+        (
+            json!({"error": {"code": -32603, "message": "no window"}}),
+            json!({"action": "cancel"}),
+        ),
+        (json!({"result": "yes"}), json!({"action": "cancel"})),
+    ] {
+        let mut stream = client.call("s__greet").await;
+        let asked = client.asked(&mut stream).await;
+        client.respond(&asked, said).await;
+        assert_eq!(stream.next().await["result"]["content"][0]["text"], "Hello you");
+        let heard = server.seen_of("tools/call").pop().unwrap();
+        assert_eq!(heard.body["params"]["inputResponses"]["who"], told);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_asking_is_given_up() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let server = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => {
+            let round = count.fetch_add(1, Ordering::SeqCst);
+            seen.result(json!({
+                "resultType": "input_required", "requestState": round.to_string(),
+                "inputRequests": {"where": {"method": "roots/list", "params": {}}},
+            }))
+        }
+        _ => upstream::modern(seen, &json!([{"name": "ask", "inputSchema": {"type": "object"}}])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let client = LegacyClient::open(&gateway, Revision::V2025_11_25, json!({"roots": {}})).await;
+    let mut stream = client.call("s__ask").await;
+    let mut rounds = 0;
+    let end = loop {
+        let message = stream.next().await;
+        if message["method"] != "roots/list" {
+            break message;
+        }
+        rounds += 1;
+        client
+            .respond(&message, json!({"result": {"roots": [{"uri": "file:///a"}]}}))
+            .await;
+    };
+    assert_eq!(rounds, 8);
+    assert_eq!(end["result"]["isError"], true, "{end}");
+    let states: Vec<_> = server
+        .seen_of("tools/call")
+        .iter()
+        .map(|seen| seen.body["params"]["requestState"].clone())
+        .collect();
+    let expected: Vec<_> = std::iter::once(Value::Null)
+        .chain((0..8).map(|round| json!(round.to_string())))
+        .collect();
+    assert_eq!(states, expected);
+}
+
+#[tokio::test]
+async fn a_refusal_that_the_server_cannot_be_told_ends_the_call() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => seen.result(json!({
+            "resultType": "input_required",
+            "inputRequests": {"think": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}},
+        })),
+        _ => upstream::modern(seen, &json!([{"name": "ask", "inputSchema": {"type": "object"}}])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let client = LegacyClient::open(&gateway, Revision::V2025_11_25, json!({"sampling": {}})).await;
+    let mut stream = client.call("s__ask").await;
+    let asked = client.asked(&mut stream).await;
+    client
+        .respond(
+            &asked,
+            json!({"error": {"code": -1, "message": "User rejected sampling request"}}),
+        )
+        .await;
+    let end = stream.next().await;
+    assert_eq!(end["result"]["isError"], true, "{end}");
+    assert!(
+        end["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("sampling/createMessage")
+    );
+    assert_eq!(server.seen_of("tools/call").len(), 1);
+}
