@@ -8,6 +8,7 @@
 mod access;
 mod apiserver;
 mod chart;
+mod conformance;
 mod controller;
 mod crds;
 mod edge;
