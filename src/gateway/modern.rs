@@ -16,11 +16,15 @@ pub struct Refusal {
     pub error: RpcError,
 }
 
-/// Whether the headers alone claim a Modern request.
+/// Whether the headers alone claim a Modern request: they name a later revision than the Legacy ones, or a method and
+/// no revision. Clients that name a Legacy revision are taken at their word, since some of them name the method too.
 pub fn claimed_by_headers(map: &HeaderMap) -> bool {
     let version = map.get(headers::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
-    let is_legacy = version.is_none_or(|name| Revision::LEGACY.iter().any(|r| r.as_str() == name.trim()));
-    map.contains_key(headers::METHOD) || (!is_legacy && version.is_some_and(names_later_revision))
+    match version {
+        Some(name) if Revision::LEGACY.iter().any(|r| r.as_str() == name.trim()) => false,
+        Some(name) if names_later_revision(name) => true,
+        _ => map.contains_key(headers::METHOD),
+    }
 }
 
 /// Checks a request, and gives its method.
@@ -219,5 +223,7 @@ mod tests {
         assert!(!claimed_by_headers(&headers(&[("mcp-protocol-version", "2025-11-25")])));
         assert!(!claimed_by_headers(&headers(&[("mcp-protocol-version", "2023-01-01")])));
         assert!(!claimed_by_headers(&HeaderMap::new()));
+        let both = headers(&[("mcp-protocol-version", "2025-11-25"), ("mcp-method", "ping")]);
+        assert!(!claimed_by_headers(&both), "who names a Legacy revision means it");
     }
 }

@@ -9,6 +9,7 @@ mod access;
 mod apiserver;
 mod bridge;
 mod chart;
+mod conformance;
 mod controller;
 mod crds;
 mod edge;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use tokio::process::Command;
 
@@ -29,14 +30,24 @@ impl Peers {
     ///
     /// `None` where they are not installed: the test says so and returns. (In CI that is a failure.)
     pub(crate) fn installed() -> Option<Self> {
+        static FOUND: LazyLock<Result<Peers, String>> = LazyLock::new(Peers::find);
+        match &*FOUND {
+            Ok(peers) => Some(peers.clone()),
+            Err(missing) => {
+                skip(&format!("the test peers: {missing}"));
+                None
+            }
+        }
+    }
+
+    /// Looks for them; the error says what is missing.
+    fn find() -> Result<Self, String> {
         let check = std::process::Command::new(sources().join("install"))
             .arg("--check")
             .output()
             .unwrap();
         if !check.status.success() {
-            let missing = String::from_utf8_lossy(&check.stderr);
-            skip(&format!("the test peers: {}", missing.trim()));
-            return None;
+            return Err(String::from_utf8_lossy(&check.stderr).trim().to_owned());
         }
         let directories = String::from_utf8(check.stdout)
             .unwrap()
@@ -44,7 +55,7 @@ impl Peers {
             .filter_map(|line| line.split_once('\t'))
             .map(|(name, directory)| (name.into(), directory.into()))
             .collect();
-        Some(Self { directories })
+        Ok(Self { directories })
     }
 
     /// Runs one of our programs on the TypeScript SDKs; `script` is its path in `tests/peers/node`.
@@ -62,6 +73,14 @@ impl Peers {
                 .join("node_modules/@modelcontextprotocol")
                 .join(format!("server-{name}/dist/index.js")),
         );
+        command
+    }
+
+    /// Runs the official conformance suite.
+    pub(crate) fn conformance(&self) -> Command {
+        let mut command = Command::new(self.node_program());
+        let package = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+        command.arg(self.directory("node").join(package));
         command
     }
 

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use super::peers::{Peers, Python};
-use super::process::Process;
+use super::process::{Printed, Process};
 
 const START: Duration = Duration::from_secs(30);
 
@@ -38,18 +38,20 @@ impl Remote {
             Self::FastMcp => peers.python(Python::FastMcp, "servers/fastmcp_v4.py"),
             Self::Everything => return start_everything(peers).await,
         };
-        let process = Process::start(&format!("{self:?}"), command);
-        let url = process
-            .wait_for("the address", START, |printed| {
-                let line = printed
-                    .output
-                    .iter()
-                    .find_map(|line| line.strip_prefix("listening on "));
-                line.map(String::from)
-            })
-            .await;
-        RunningRemote { url, _process: process }
+        listening(Process::start(&format!("{self:?}"), command)).await
     }
+}
+
+/// Waits until one of our own server programs says where it listens.
+pub(crate) async fn listening(process: Process) -> RunningRemote {
+    let address = |printed: &Printed| {
+        let mut lines = printed.output.iter();
+        lines
+            .find_map(|line| line.strip_prefix("listening on "))
+            .map(String::from)
+    };
+    let url = process.wait_for("the address", START, address).await;
+    RunningRemote { url, _process: process }
 }
 
 /// This one takes its port from the environment and does not know port 0.
