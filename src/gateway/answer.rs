@@ -23,6 +23,15 @@ impl Answer {
         Self::new(message::response(request.id.as_json(), result), Outcome::Ok)
     }
 
+    /// A Legacy result of ours, in the shape of the client's revision.
+    pub(super) fn result(request: Request<'_>, result: &str, server_info: &str) -> Self {
+        let (id, to) = (request.id, request.revision);
+        match shape::response(id, request.method, result, Era::Legacy, to, server_info) {
+            Ok(body) => Self::new(body, Outcome::Ok),
+            Err(error) => Self::failed(request, &error.to_string()),
+        }
+    }
+
     /// The client asked for what it cannot have.
     pub(super) fn refused(request: Request<'_>, error: &RpcError) -> Self {
         Self::new(
@@ -47,10 +56,9 @@ impl Answer {
             return Self::failed(request, text);
         }
         let result = serde_json::json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string();
-        let (id, to) = (request.id, request.revision);
-        match shape::response(id, request.method, &result, Era::Legacy, to, server_info) {
-            Ok(body) => Self::new(body, Outcome::Failed),
-            Err(error) => Self::failed(request, &error.to_string()),
+        Self {
+            outcome: Outcome::Failed,
+            ..Self::result(request, &result, server_info)
         }
     }
 

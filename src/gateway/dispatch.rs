@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::access::Principal;
 use super::answer::Answer;
 use super::bridge::{self, Bridge};
+use super::completion;
 use super::modern::{self, Refusal};
 use super::session::Session;
 use crate::fleet::Federation;
@@ -56,6 +57,7 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::ToolsCall => named(federation, request, List::Tools, "tool").await,
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
         Method::ResourcesRead => read(federation, request).await,
+        Method::Complete => completion::complete(federation, request).await,
     }
 }
 

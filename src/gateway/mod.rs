@@ -8,6 +8,7 @@ mod accept;
 pub mod access;
 pub mod answer;
 pub mod bridge;
+mod completion;
 pub mod dispatch;
 pub mod endpoint;
 pub mod legacy;

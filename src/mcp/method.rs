@@ -13,6 +13,7 @@ pub enum Method {
     ResourcesRead,
     PromptsList,
     PromptsGet,
+    Complete,
 }
 
 impl Method {
@@ -29,6 +30,7 @@ impl Method {
             "resources/read" => Self::ResourcesRead,
             "prompts/list" => Self::PromptsList,
             "prompts/get" => Self::PromptsGet,
+            "completion/complete" => Self::Complete,
             _ => return None,
         })
     }
@@ -46,6 +48,7 @@ impl Method {
             Self::ResourcesRead => "resources/read",
             Self::PromptsList => "prompts/list",
             Self::PromptsGet => "prompts/get",
+            Self::Complete => "completion/complete",
         }
     }
 

@@ -180,7 +180,8 @@ impl HttpLink {
         let answer = match era {
             Era::Modern => {
                 let mut headers = self.headers.clone();
-                routing_headers(&mut headers, method.as_str(), call.map(|call| call.target));
+                let named = call.filter(|_| method.target().is_some()).map(|call| call.target);
+                routing_headers(&mut headers, method.as_str(), named);
                 if let Some(call) = call {
                     call.write_param_headers(&mut headers)?;
                 }

@@ -83,6 +83,7 @@ impl Call<'_> {
                 // Of one hop: written anew below. Of features that are not carried further: left out.
                 "_meta" | "task" | "inputResponses" | "requestState" => {}
                 _ if self.method.target() == Some(name) => params.string(name, self.target),
+                "ref" if self.method == Method::Complete => self.write_reference(params.name(name), value.get()),
                 _ => params.member(name, value.get()),
             }
         }
@@ -101,6 +102,22 @@ impl Call<'_> {
         meta::write_for_upstream(&mut params, self.meta, hop);
         params.close();
         out
+    }
+
+    /// Writes what arguments are completed of: a prompt by its original name, a resource as it is.
+    fn write_reference(&self, out: &mut Vec<u8>, reference: &str) {
+        let Some(members) = Members::parse(reference).filter(|members| members.get("name").is_some()) else {
+            out.extend_from_slice(reference.as_bytes());
+            return;
+        };
+        let mut object = ObjectWriter::open(out);
+        for (name, value) in members.iter() {
+            match name {
+                "name" => object.string(name, self.target),
+                _ => object.member(name, value.get()),
+            }
+        }
+        object.close();
     }
 
     /// Writes the headers that repeat arguments: what stands in `map` under their names, configured or not, gives way.

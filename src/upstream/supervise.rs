@@ -76,6 +76,16 @@ impl Upstream {
         self.inner.state.borrow().peer.as_ref().map(|peer| peer.revision)
     }
 
+    /// Whether it declared the capability `name`.
+    pub fn offers(&self, name: &str) -> bool {
+        self.inner
+            .state
+            .borrow()
+            .peer
+            .as_ref()
+            .is_some_and(|peer| peer.offers(name))
+    }
+
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();

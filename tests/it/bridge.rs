@@ -154,6 +154,127 @@ async fn results_that_ask_for_nothing_known_are_the_servers_failure() {
     }
 }
 
+#[tokio::test]
+async fn a_capability_that_the_client_lacks_is_named_to_it_and_one_that_the_gateway_lacks_is_not() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => {
+            let required = json!({"elicitation": {"form": {}}, "extensions": {"x.y/z": {}}});
+            let error = json!({"code": -32021, "message": "not without", "data": {"requiredCapabilities": required}});
+            Answer::json(400, json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+        }
+        _ => upstream::modern(seen, &json!([{"name": "needy", "inputSchema": {"type": "object"}}])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let call = json!({"name": "s__needy"});
+    for (capabilities, code) in [
+        (json!({}), -32021),
+        (json!({"elicitation": {"form": {}}}), -32021),
+        (
+            json!({"elicitation": {"form": {}}, "extensions": {"x.y/z": {}}}),
+            -32603,
+        ),
+    ] {
+        let refused = modern_call(&gateway, call.clone(), capabilities.clone()).await;
+        assert_eq!(refused["error"]["code"], code, "{capabilities}: {refused}");
+    }
+    let legacy = gateway.legacy("tools/call", call).await;
+    assert_eq!(legacy["error"]["code"], -32603);
+}
+
+#[tokio::test]
+async fn arguments_are_completed_by_whoever_owns_the_prompt_or_the_template() {
+    let completing = |modern: bool| {
+        move |seen: &Seen| {
+            let typed = |mut result: Value| {
+                if modern {
+                    result["resultType"] = json!("complete");
+                    (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
+                }
+                seen.result(result)
+            };
+            match seen.method() {
+                "server/discover" if modern => typed(json!({
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"prompts": {}, "resources": {}, "completions": {}},
+                })),
+                "initialize" => seen.result(json!({
+                    "protocolVersion": "2025-03-26", "serverInfo": {"name": "l", "version": "1"},
+                    "capabilities": {"prompts": {}, "resources": {}, "completions": {}},
+                })),
+                "prompts/list" => typed(json!({"prompts": [{"name": "p"}]})),
+                "resources/templates/list" => {
+                    let uri = if modern { "m://{x}" } else { "l://{x}" };
+                    typed(json!({"resourceTemplates": [{"uriTemplate": uri, "name": "t"}]}))
+                }
+                "resources/list" => typed(json!({"resources": []})),
+                "completion/complete" => {
+                    let result = json!({"completion": {"values": [seen.body["params"]["ref"].to_string()]}});
+                    seen.result(if modern {
+                        with(result, &json!({"resultType": "complete"}))
+                    } else {
+                        result
+                    })
+                }
+                method if method.starts_with("notifications/") => Answer::status(202),
+                _ => seen.error(404, -32601, "unknown method"),
+            }
+        }
+    };
+    let (modern, legacy) = (
+        Upstream::start(completing(true)).await,
+        Upstream::start(completing(false)).await,
+    );
+    let silent = Upstream::start(|seen| match seen.method() {
+        "prompts/list" => seen.result(json!({"prompts": [{"name": "p"}]})),
+        "initialize" => seen.result(json!({
+            "protocolVersion": "2025-03-26", "serverInfo": {"name": "l", "version": "1"}, "capabilities": {"prompts": {}},
+        })),
+        _ => upstream::legacy(seen, &json!([])),
+    })
+    .await;
+    let members = [("m", modern.address), ("l", legacy.address), ("silent", silent.address)];
+    let gateway = TestGateway::ready(&members).await;
+    let complete = |reference: &Value| json!({"ref": reference, "argument": {"name": "a", "value": "b"}});
+    for (reference, completed) in [
+        (
+            json!({"type": "ref/prompt", "name": "m__p"}),
+            vec![r#"{"type":"ref/prompt","name":"p"}"#],
+        ),
+        (
+            json!({"type": "ref/prompt", "name": "l__p"}),
+            vec![r#"{"type":"ref/prompt","name":"p"}"#],
+        ),
+        (
+            json!({"type": "ref/resource", "uri": "m://{x}"}),
+            vec![r#"{"type":"ref/resource","uri":"m://{x}"}"#],
+        ),
+        (
+            json!({"type": "ref/resource", "uri": "l://{x}"}),
+            vec![r#"{"type":"ref/resource","uri":"l://{x}"}"#],
+        ),
+        (json!({"type": "ref/prompt", "name": "silent__p"}), vec![]),
+    ] {
+        for revision in [Revision::V2025_03_26, Revision::V2025_11_25, Revision::LATEST] {
+            let answer = gateway.ask(revision, "completion/complete", complete(&reference)).await;
+            assert_eq!(
+                answer["result"]["completion"]["values"],
+                json!(completed),
+                "{reference}: {answer}"
+            );
+        }
+    }
+    for odd in [
+        json!({"type": "ref/prompt", "name": "none"}),
+        json!({"type": "ref/tool"}),
+        json!(1),
+    ] {
+        let refused = gateway.legacy("completion/complete", complete(&odd)).await;
+        assert_eq!(refused["error"]["code"], -32602, "{odd}: {refused}");
+    }
+    assert!(silent.seen_of("completion/complete").is_empty());
+}
+
 /// A Legacy client in a session of its own.
 struct LegacyClient {
     http: Http,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -16,7 +17,7 @@ use crate::gateway::relay::{Logs, Relay};
 use crate::gateway::session::FederationKeys;
 use crate::mcp::asking::Asking;
 use crate::mcp::input_required::{self, InputRequired};
-use crate::mcp::{Era, Features, Members, Revision, RpcError, meta, object};
+use crate::mcp::{Era, Features, Members, Revision, RpcError, message, meta, object};
 use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
 
@@ -103,6 +104,9 @@ impl Asker<'_> {
 
     /// What a server's answer is to the client, in whichever way it asks.
     pub(super) fn arrived(&self, reply: &Result<Reply, Error>) -> Answer {
+        if let Some(answer) = self.lacking(reply) {
+            return answer;
+        }
         if self.features.pages
             && let Some(pages) = pages(reply)
         {
@@ -112,6 +116,29 @@ impl Asker<'_> {
             Arrived::Answer(answer) => answer,
             Arrived::InputRequired(result) => self.relayed(result),
         }
+    }
+
+    /// The answer to a client that lacks a capability which the server needs. Where the client declared it, it is this
+    /// gateway that lacks it, and the error would be misread.
+    fn lacking(&self, reply: &Result<Reply, Error>) -> Option<Answer> {
+        let Ok(reply) = reply else { return None };
+        let Body::Error(error) = reply.body() else { return None };
+        let error: Value = serde_json::from_str(error).ok()?;
+        if error.get("code")?.as_i64()? != RpcError::MISSING_CLIENT_CAPABILITY {
+            return None;
+        }
+        let required = error.get("data")?.get("requiredCapabilities")?;
+        let declared = self.hop.request.meta?.get(meta::CLIENT_CAPABILITIES)?;
+        let declared: Value = serde_json::from_str(declared.get()).ok()?;
+        if contains(&declared, required) {
+            return None;
+        }
+        let id = Some(self.hop.request.id.as_json());
+        let body = message::error_response(id, error.to_string().as_bytes());
+        Some(Answer {
+            status: StatusCode::BAD_REQUEST,
+            ..Answer::new(body, Outcome::UpstreamError)
+        })
     }
 
     /// A Modern server's questions for the client, their state sealed.
@@ -218,6 +245,16 @@ impl Asker<'_> {
         let used = &self.hop.request.bridge.used;
         state::open(text, self.subject(), &*self.keys()?, used, now())
     }
+}
+
+/// Whether `declared` has all members of `required`, and theirs.
+fn contains(declared: &Value, required: &Value) -> bool {
+    let Some(required) = required.as_object() else {
+        return true;
+    };
+    required
+        .iter()
+        .all(|(name, more)| declared.get(name).is_some_and(|declared| contains(declared, more)))
 }
 
 /// The pages that a Legacy server wants to be visited before it takes the call, each as params of an elicitation.

@@ -14,12 +14,6 @@ const NOT_YET: &[Gap] = &[
         scenarios: &["logging_set_level", "tools_call_with_logging"],
     },
     Gap {
-        missing: "completion/complete",
-        at: ALL,
-        on: BEHIND,
-        scenarios: &["completion_complete"],
-    },
-    Gap {
         missing: "resources/subscribe",
         at: LEGACY,
         on: BEHIND,
@@ -74,7 +68,6 @@ const DIFFERS: &[(&str, &str)] = &[
     ("server_sse_multiple_streams", "server-sse-streams-functional"),
 ];
 
-const ALL: &[Revision] = &Revision::ALL;
 const LEGACY: &[Revision] = &Revision::LEGACY;
 const MODERN: &[Revision] = &[Revision::V2026_07_28];
 /// Every setting with a gateway.
