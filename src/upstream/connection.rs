@@ -14,6 +14,7 @@ use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::lanes::Holds;
+use super::log_level::ToldLevel;
 use super::open;
 use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
     ids: AtomicU64,
     changed: Notify,
     questions: Arc<Questions>,
+    told_level: ToldLevel,
 }
 
 /// What carries the messages.
@@ -124,6 +126,7 @@ impl Connection {
 
     /// Carries a client's request. Dropping the future cancels the request at the server.
     pub(crate) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
+        self.make_log(call, true).await;
         match &self.link {
             // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
             Link::Http(_) => self.carry(call, None, limit).await,
@@ -142,7 +145,43 @@ impl Connection {
         begun: &Begun,
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
+        self.make_log(call, false).await;
         self.carry(call, Some(begun), limit).await
+    }
+
+    /// Has a Legacy server log what the client of `call` wants to hear; others may use the connection too if it
+    /// `is_shared`.
+    async fn make_log(&self, call: &Call<'_>, is_shared: bool) {
+        let Some(level) = call
+            .log_level
+            .filter(|_| self.peer.era() == Era::Legacy && self.peer.offers("logging"))
+        else {
+            return;
+        };
+        if !self.told_level.note(level, is_shared) {
+            return;
+        }
+        let id = self.next_id();
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        let body = Bytes::from(message::request(id, "logging/setLevel", params.as_bytes()));
+        let told = async {
+            match &self.link {
+                Link::Http(link) => {
+                    let question = Question {
+                        id,
+                        body,
+                        ear: None,
+                        questions: &self.questions,
+                        call: None,
+                        changed: &self.changed,
+                    };
+                    drop(link.http.ask(&link.headers, question).await);
+                }
+                Link::Stdio(child) => drop(child.request(id, body, None).await),
+            }
+        };
+        // The call is worth more than its log: if anything is amiss here, it will find out.
+        drop(timeout(END_TIMEOUT, told).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -260,6 +299,7 @@ impl Connection {
             ids: AtomicU64::new(FIRST_ID),
             changed: Notify::new(),
             questions: Arc::clone(questions),
+            told_level: ToldLevel::default(),
         }
     }
 }

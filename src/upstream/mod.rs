@@ -11,6 +11,7 @@ mod http;
 mod lanes;
 mod lines;
 mod lists;
+mod log_level;
 mod open;
 pub(crate) mod process;
 mod questions;
