@@ -111,6 +111,20 @@ pub const CHILD_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Requests in flight may finish for this long after the process was asked to stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
+/// Questions of a server that may wait for its clients on one connection; further ones are refused. As many answers
+/// may be on their way to it.
+pub const LANE_QUESTIONS_MAX: usize = 16;
+/// Sessions with one server over HTTP beside the one that reads its catalog.
+pub const SESSION_LANES_MAX: usize = 1_024;
+/// Processes of one server beside the one that reads its catalog.
+pub const PROCESS_LANES_MAX: usize = 32;
+/// A session with a server that carried no call for this long is ended.
+pub const SESSION_LANE_IDLE: Duration = Duration::from_secs(30 * 60);
+/// A process of a server that got no call for this long is stopped.
+pub const PROCESS_LANE_IDLE: Duration = Duration::from_secs(5 * 60);
+/// Unused sessions and processes are looked for this often.
+pub const LANE_SWEEP: Duration = Duration::from_secs(30);
+
 /// Messages that may wait for a child process to read; further callers wait for room.
 pub const CHILD_QUEUE: usize = 64;
 /// Answers to a child's own requests that may wait for it to read; further ones are dropped.

@@ -197,7 +197,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 }
 
 /// Whether brackets nest at most `depth` deep. Raw values are skipped without recursion, so nobody else counts.
-fn depth_within(text: &[u8], depth: usize) -> bool {
+pub(crate) fn depth_within(text: &[u8], depth: usize) -> bool {
     let (mut level, mut in_string, mut escaped) = (0usize, false, false);
     for &byte in text {
         if in_string {

@@ -8,6 +8,8 @@ use super::object::{Members, ObjectWriter};
 pub const PROGRESS: &str = "notifications/progress";
 /// A log message.
 pub const MESSAGE: &str = "notifications/message";
+/// Whoever asked something wants no answer any more.
+pub const CANCELLED: &str = "notifications/cancelled";
 
 /// How grave a log message is (RFC 5424, section 6.2.1; 2024-11-05, logging).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,11 +8,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::lanes::Holds;
+use super::log_level::ToldLevel;
 use super::open;
+use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
 use super::state::Peer;
 use super::stdio::StdioConnection;
@@ -27,6 +31,8 @@ pub(crate) struct Connection {
     link: Link,
     ids: AtomicU64,
     changed: Notify,
+    questions: Arc<Questions>,
+    told_level: ToldLevel,
 }
 
 /// What carries the messages.
@@ -47,14 +53,25 @@ pub(super) struct HttpLink {
     pub(super) headers: HeaderMap,
     /// Whether the server opened a session, so that it can also end it.
     pub(super) has_session: bool,
+    /// What is still said about calls that are over.
+    pub(super) partings: TaskTracker,
 }
 
 impl Connection {
-    /// Connects to `endpoint` and shakes hands in the era that the server speaks.
-    pub(crate) async fn open(server: &str, endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, Error> {
+    /// Connects to `endpoint` and shakes hands in the era that the server speaks. What the server asks on the connection
+    /// is for `questions`.
+    pub(crate) async fn open(
+        server: &str,
+        endpoint: &Endpoint,
+        timeouts: Timeouts,
+        questions: &Arc<Questions>,
+    ) -> Result<Self, Error> {
         match endpoint {
-            Endpoint::Http(endpoint) => open::over_http(endpoint, timeouts.connect).await,
-            Endpoint::Stdio(command) => open::over_stdio(server, command, timeouts.connect).await,
+            Endpoint::Http(endpoint) => {
+                let http = Arc::new(HttpPeer::new(endpoint.clone(), timeouts.connect)?);
+                open::over_http(http, timeouts.connect, questions).await
+            }
+            Endpoint::Stdio(command) => open::over_stdio(server, command, timeouts.connect, questions).await,
         }
     }
 
@@ -63,17 +80,108 @@ impl Connection {
         &self.peer
     }
 
+    /// Makes a further connection to the same Legacy server, with a session or a process of its own. A server that takes
+    /// no handshake any more is asked anew what it speaks.
+    pub(crate) async fn open_another(
+        &self,
+        server: &str,
+        endpoint: &Endpoint,
+        timeouts: Timeouts,
+        questions: &Arc<Questions>,
+    ) -> Result<Self, Error> {
+        let limit = timeouts.connect;
+        let opened = match (&self.link, endpoint) {
+            (Link::Http(link), _) => open::session(Arc::clone(&link.http), limit, questions).await,
+            (Link::Stdio(_), Endpoint::Stdio(command)) => open::process(server, command, limit, questions).await,
+            (Link::Stdio(_), Endpoint::Http(_)) => Self::open(server, endpoint, timeouts, questions).await,
+        };
+        match opened {
+            Err(Error::Refused(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
+                Self::open(server, endpoint, timeouts, questions).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// What the server keeps for this connection.
+    pub(crate) fn holds(&self) -> Holds {
+        match (&self.link, self.peer.era()) {
+            (Link::Stdio(_), Era::Legacy) => Holds::Process,
+            (Link::Http(link), Era::Legacy) if link.has_session => Holds::Session,
+            (_, Era::Modern) | (Link::Http(_), Era::Legacy) => Holds::Nothing,
+        }
+    }
+
+    /// Whether it can carry nothing more; one over HTTP always can.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&self.link, Link::Stdio(child) if child.has_ended())
+    }
+
     /// Reads one page of a list.
     pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
         let params = request::list_params(self.peer.era(), cursor);
-        self.exchange(self.next_id(), method, None, &params, Some(limit)).await
+        self.exchange(self.next_id(), method, (None, None), &params, Some(limit))
+            .await
     }
 
     /// Carries a client's request. Dropping the future cancels the request at the server.
     pub(crate) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
+        self.make_log(call, true).await;
+        match &self.link {
+            // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
+            Link::Http(_) => self.carry(call, None, limit).await,
+            Link::Stdio(_) => {
+                let begun = self.questions.begin(call.ear.clone());
+                self.carry(call, Some(&begun), limit).await
+            }
+        }
+    }
+
+    /// The same for a call whose client may be asked things, which began before there was a connection. The time limit
+    /// stands still while the server waits for an answer.
+    pub(crate) async fn call_begun(
+        &self,
+        call: &Call<'_>,
+        begun: &Begun,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
+        self.make_log(call, false).await;
+        self.carry(call, Some(begun), limit).await
+    }
+
+    /// Has a Legacy server log what the client of `call` wants to hear; others may use the connection too if it
+    /// `is_shared`.
+    async fn make_log(&self, call: &Call<'_>, is_shared: bool) {
+        let Some(level) = call
+            .log_level
+            .filter(|_| self.peer.era() == Era::Legacy && self.peer.offers("logging"))
+        else {
+            return;
+        };
+        if !self.told_level.note(level, is_shared) {
+            return;
+        }
         let id = self.next_id();
-        let params = call.params(self.peer.era(), id);
-        self.exchange(id, call.method, Some(call), &params, limit).await
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        let body = Bytes::from(message::request(id, "logging/setLevel", params.as_bytes()));
+        let told = async {
+            match &self.link {
+                Link::Http(link) => {
+                    let question = Question {
+                        id,
+                        body,
+                        ear: None,
+                        questions: &self.questions,
+                        call: None,
+                        changed: &self.changed,
+                    };
+                    drop(link.http.ask(&link.headers, question).await);
+                }
+                Link::Stdio(child) => drop(child.request(id, body, None).await),
+            }
+        };
+        // The call is worth more than its log: if anything is amiss here, it will find out.
+        drop(timeout(END_TIMEOUT, told).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -84,15 +192,21 @@ impl Connection {
         }
     }
 
+    async fn carry(&self, call: &Call<'_>, begun: Option<&Begun>, limit: Option<Duration>) -> Result<Reply, Error> {
+        let id = self.next_id();
+        let params = call.params(self.peer.era(), id);
+        self.exchange(id, call.method, (Some(call), begun), &params, limit)
+            .await
+    }
+
     async fn exchange(
         &self,
         id: u64,
         method: Method,
-        call: Option<&Call<'_>>,
+        (call, begun): (Option<&Call<'_>>, Option<&Begun>),
         params: &[u8],
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
-        let ear = call.and_then(|call| call.ear.clone());
         let body = Bytes::from(message::request(id, method.as_str(), params));
         let era = self.peer.era();
         let answer = async {
@@ -101,26 +215,42 @@ impl Connection {
                     let question = Question {
                         id,
                         body,
-                        ear: ear.as_deref(),
+                        ear: call.and_then(|call| call.ear.as_deref()),
+                        questions: &self.questions,
+                        call: begun,
                         changed: &self.changed,
                     };
                     link.request(era, method, call, question).await
                 }
-                Link::Stdio(child) => Ok(child.request(id, body, ear).await?),
+                Link::Stdio(child) => Ok(child.request(id, body, begun).await?),
             }
         };
-        let message = match limit {
-            None => answer.await?,
-            Some(after) => timeout(after, answer).await.map_err(|_| Error::Timeout {
-                operation: method.as_str(),
-                after,
-            })??,
+        let answered = match (begun, limit) {
+            (Some(begun), limit) => begun.wait_for(limit, answer).await,
+            (None, Some(limit)) => timeout(limit, answer).await.map_err(|_| Ended::TimedOut),
+            (None, None) => Ok(answer.await),
         };
+        let message = answered.map_err(|ended| match ended {
+            Ended::TimedOut => Error::Timeout {
+                operation: method.as_str(),
+                after: limit.unwrap_or_default(),
+            },
+            Ended::Lost => Error::Unanswered,
+        })??;
         Reply::read(message, id, era)
     }
 
     fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a whole notification, as far as the server takes it within a short time.
+    pub(crate) async fn tell(&self, notification: &'static [u8]) {
+        let message = Bytes::from_static(notification);
+        match &self.link {
+            Link::Http(link) => drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await),
+            Link::Stdio(child) => drop(timeout(END_TIMEOUT, child.notify(message)).await),
+        }
     }
 
     /// Resolves when the connection can carry nothing more; one over HTTP never does.
@@ -150,6 +280,8 @@ impl Connection {
     pub(crate) async fn close(&self) {
         match &self.link {
             Link::Http(link) if link.has_session => {
+                link.partings.close();
+                drop(timeout(END_TIMEOUT, link.partings.wait()).await);
                 // A server that does not answer this keeps a session that it will forget by itself.
                 drop(timeout(END_TIMEOUT, link.http.end_session(&link.headers)).await);
             }
@@ -159,12 +291,15 @@ impl Connection {
     }
 
     /// The connection to `peer`, whose handshake is done.
-    pub(super) fn new(peer: Peer, link: Link) -> Self {
+    pub(super) fn new(peer: Peer, link: Link, questions: &Arc<Questions>) -> Self {
+        questions.negotiated(peer.revision);
         Self {
             peer: Arc::new(peer),
             link,
             ids: AtomicU64::new(FIRST_ID),
             changed: Notify::new(),
+            questions: Arc::clone(questions),
+            told_level: ToldLevel::default(),
         }
     }
 }
@@ -188,12 +323,13 @@ impl HttpLink {
                 self.http.ask(&headers, question).await?
             }
             Era::Legacy => {
-                let guard = CancelOnDrop {
-                    link: Some(self),
-                    id: question.id,
+                let mut parting = Parting {
+                    link: self,
+                    call: question.call,
+                    cancelled: Some(question.id),
                 };
                 let answer = self.http.ask(&self.headers, question).await;
-                guard.disarm();
+                parting.cancelled = None;
                 answer?
             }
         };
@@ -227,30 +363,34 @@ fn is_list_changed(notification: &[u8]) -> bool {
     })
 }
 
-/// Tells a Legacy server that nobody waits any more: to it a closed connection means nothing (2025-03-26, transports).
-struct CancelOnDrop<'a> {
-    link: Option<&'a HttpLink>,
-    id: u64,
+/// What is still said to a Legacy server when a call is over: that what it asks about it has no answer, and, if nobody
+/// waits for its own answer any more, so much: to it a closed connection means nothing (2025-03-26, transports).
+struct Parting<'a> {
+    link: &'a HttpLink,
+    call: Option<&'a Begun>,
+    cancelled: Option<u64>,
 }
 
-impl CancelOnDrop<'_> {
-    fn disarm(mut self) {
-        self.link = None;
-    }
-}
-
-impl Drop for CancelOnDrop<'_> {
+impl Drop for Parting<'_> {
     fn drop(&mut self) {
-        let (Some(link), Ok(runtime)) = (self.link, tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        let (link, id) = (link.clone(), self.id);
-        runtime.spawn(async move {
-            let body =
+        let mut messages: Vec<Bytes> = self.call.map(Begun::refuse_questions).unwrap_or_default();
+        messages.extend(self.cancelled.map(|id| {
+            let text =
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+            Bytes::from(text)
+        }));
+        let runtime = tokio::runtime::Handle::try_current();
+        if let (false, Ok(runtime)) = (messages.is_empty(), runtime) {
+            let link = self.link.clone();
+            let partings = link.partings.clone();
             // Best effort: the server may be the very reason why nobody waits.
-            drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, Bytes::from(body))).await);
-        });
+            let tell = async move {
+                for message in messages {
+                    drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await);
+                }
+            };
+            runtime.spawn(partings.track_future(tell));
+        }
     }
 }
 

@@ -49,6 +49,12 @@ pub enum Error {
     /// The client's arguments cannot be sent as the server wants them; it was not asked.
     #[error("the arguments cannot be sent: {0}")]
     Arguments(#[from] ArgumentError),
+    /// The server asked something, and did not take the answer.
+    #[error("the server does not take the answer to what it asked")]
+    Unanswered,
+    /// As many callers as may have connections of their own have them, and use them.
+    #[error("all {0} connections of callers to the server are in use; try again later")]
+    NoLane(usize),
     /// The server is not connected now.
     #[error("the server is not connected: {0}")]
     NotConnected(String),
@@ -68,6 +74,8 @@ impl Error {
             Self::Refused(_) => "HandshakeRefused",
             Self::Process { reason, .. } => reason,
             Self::Arguments(_) => "InvalidArguments",
+            Self::Unanswered => "Unanswered",
+            Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
         }
     }

@@ -37,12 +37,12 @@ pub(crate) fn discover_params() -> Vec<u8> {
     out
 }
 
-/// The params of `initialize`.
-pub(crate) fn initialize_params() -> Vec<u8> {
+/// The params of `initialize` that declare `capabilities`, a JSON object.
+pub(crate) fn initialize_params(capabilities: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
     params.string("protocolVersion", Revision::LATEST_LEGACY.as_str());
-    params.member("capabilities", CAPABILITIES);
+    params.member("capabilities", capabilities);
     params.member("clientInfo", meta::OWN_INFO);
     params.close();
     out
@@ -115,7 +115,7 @@ pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
     ))
 }
 
-/// Nothing is declared: requests of servers cannot be carried to clients.
+/// Nothing is declared where no client is spoken for.
 pub(crate) const CAPABILITIES: &str = "{}";
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! Streamable HTTP toward one server: one POST and its answer, plain or as an event stream.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
+use super::questions::{Begun, Heard, Questions};
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::{Envelope, Kind, headers, message, notice, sse};
@@ -37,6 +38,10 @@ pub(crate) struct Question<'a> {
     pub(crate) body: Bytes,
     /// Who hears what the server says before its answer.
     pub(crate) ear: Option<&'a dyn Ear>,
+    /// What the server asks on the connection.
+    pub(crate) questions: &'a Arc<Questions>,
+    /// The call that the request carries, if its client can be asked.
+    pub(crate) call: Option<&'a Begun>,
     /// Is told when the server says that one of its lists changed.
     pub(crate) changed: &'a Notify,
 }
@@ -86,7 +91,7 @@ impl HttpPeer {
     }
 
     /// Sends a request and waits for its answer. Dropping the future closes the stream. The caller bounds the time.
-    pub(crate) async fn ask(&self, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
+    pub(crate) async fn ask(self: &Arc<Self>, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
         let response = self
             .send(HttpMethod::POST, headers.clone(), question.body.clone())
             .await?;
@@ -118,6 +123,31 @@ impl HttpPeer {
         Ok(status)
     }
 
+    /// Takes what is answered to a request of the server to it, beside whatever else is read from it.
+    pub(crate) async fn answer(self: &Arc<Self>, headers: &HeaderMap, questions: &Questions, heard: Heard) {
+        let (peer, headers) = (Arc::clone(self), headers.clone());
+        // Whether the server still wants the answer is its own affair.
+        let tell = async move |message| tokio::time::timeout(REPLY_TIMEOUT, peer.tell(&headers, message)).await;
+        match heard {
+            Heard::Nothing => {}
+            Heard::Reply(message) => {
+                let room = questions.room().await;
+                tokio::spawn(async move {
+                    drop(tell(message).await);
+                    drop(room);
+                });
+            }
+            Heard::Pending(pending) => drop(tokio::spawn(async move {
+                let Some((message, undelivered)) = pending.reply().await else {
+                    return;
+                };
+                if let Ok(Ok(400 | 404)) = tell(message).await {
+                    undelivered.end_call();
+                }
+            })),
+        }
+    }
+
     /// Ends a session; a server may refuse, which changes nothing for us.
     pub(crate) async fn end_session(&self, headers: &HeaderMap) -> Result<u16, Error> {
         let response = self.send(HttpMethod::DELETE, headers.clone(), Bytes::new()).await?;
@@ -137,7 +167,7 @@ impl HttpPeer {
 
     /// Reads an event stream up to the answer to `question`. Requests of the server are answered on the way.
     async fn read_stream(
-        &self,
+        self: &Arc<Self>,
         mut body: Incoming,
         headers: &HeaderMap,
         question: &Question<'_>,
@@ -163,10 +193,7 @@ impl HttpPeer {
                 let Some(text) = event.message() else { continue };
                 match classify(text, question)? {
                     Seen::Answer => return Ok(Bytes::from(event.data)),
-                    Seen::Request(reply) => {
-                        // The server asked for it; whether it still wants it is its own affair.
-                        drop(tokio::time::timeout(REPLY_TIMEOUT, self.tell(headers, reply)).await);
-                    }
+                    Seen::Request(heard) => self.answer(headers, question.questions, heard).await,
                     Seen::Other => {}
                 }
             }
@@ -189,7 +216,7 @@ impl From<BodyError> for Error {
 /// What one message of a stream is to us.
 enum Seen {
     Answer,
-    Request(Bytes),
+    Request(Heard),
     Other,
 }
 
@@ -203,6 +230,8 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
         Kind::Notification { method } => {
             if notice::is_list_changed(method) {
                 question.changed.notify_one();
+            } else if method == notice::CANCELLED {
+                question.questions.withdraw(&envelope);
             } else if let Some(ear) = question.ear
                 && (method == notice::MESSAGE || notice::progress_token(&envelope) == Some(question.id))
             {
@@ -210,7 +239,7 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
             }
             Seen::Other
         }
-        Kind::Request { id, method } => Seen::Request(super::serve::answer(id, method)),
+        Kind::Request { id, .. } => Seen::Request(question.questions.hear(question.call, id, &envelope)),
     })
 }
 

@@ -7,25 +7,30 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, HttpLink, Link, checked};
-use super::endpoint::{HttpEndpoint, StdioCommand};
+use super::endpoint::StdioCommand;
 use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::questions::Questions;
 use super::state::Peer;
 use super::stdio::{StdioConnection, StdioError};
 use crate::mcp::{Era, Method, Revision, headers, message};
 
 /// Connects over HTTP; each of at most three exchanges may take `limit`.
-pub(super) async fn over_http(endpoint: &HttpEndpoint, limit: Duration) -> Result<Connection, Error> {
-    let http = Arc::new(HttpPeer::new(endpoint.clone(), limit)?);
+pub(super) async fn over_http(
+    http: Arc<HttpPeer>,
+    limit: Duration,
+    questions: &Arc<Questions>,
+) -> Result<Connection, Error> {
     let base = http.base_headers();
     let mut modern = base.clone();
     modern.insert(VERSION_HEADER, HeaderValue::from_static(Revision::LATEST.as_str()));
     let mut routed = modern.clone();
     routing_headers(&mut routed, Method::Discover.as_str(), None);
-    let answer = ask_http(&http, &routed, Method::Discover, limit).await?;
+    let answer = ask_http(&http, &routed, Method::Discover, limit, questions).await?;
     match handshake::judge_http(answer.status, answer.message.as_deref()) {
         Verdict::Modern(peer) => Ok(Connection::new(
             peer,
@@ -33,19 +38,26 @@ pub(super) async fn over_http(endpoint: &HttpEndpoint, limit: Duration) -> Resul
                 http,
                 headers: modern,
                 has_session: false,
+                partings: TaskTracker::new(),
             }),
+            questions,
         )),
         Verdict::Failed(error) => Err(error),
-        Verdict::Legacy => shake_hands_over_http(http, base, limit).await,
+        Verdict::Legacy => session(http, limit, questions).await,
     }
 }
 
 /// Starts a process and connects to it, within `limit`. A Legacy server may ignore the first question, or die of it:
 /// so the handshake is offered beside it after a while, and alone to a second process.
-pub(super) async fn over_stdio(server: &str, command: &StdioCommand, limit: Duration) -> Result<Connection, Error> {
-    let child = StdioConnection::spawn(server, command)?;
-    match timeout(limit, find_out(&child)).await {
-        Ok(Ok(Some(peer))) => return finish_stdio(child, peer).await,
+pub(super) async fn over_stdio(
+    server: &str,
+    command: &StdioCommand,
+    limit: Duration,
+    questions: &Arc<Questions>,
+) -> Result<Connection, Error> {
+    let child = StdioConnection::spawn(server, command, Arc::clone(questions))?;
+    match timeout(limit, find_out(&child, questions)).await {
+        Ok(Ok(Some(peer))) => return finish_stdio(child, peer, questions).await,
         Ok(Err(error)) => {
             child.stop().await;
             return Err(error);
@@ -56,17 +68,27 @@ pub(super) async fn over_stdio(server: &str, command: &StdioCommand, limit: Dura
         server,
         "the process did not survive discovery; another one is offered the handshake alone"
     );
-    let child = StdioConnection::spawn(server, command)?;
+    process(server, command, limit, questions).await
+}
+
+/// Starts a process that gets the handshake alone, within `limit`.
+pub(super) async fn process(
+    server: &str,
+    command: &StdioCommand,
+    limit: Duration,
+    questions: &Arc<Questions>,
+) -> Result<Connection, Error> {
+    let child = StdioConnection::spawn(server, command, Arc::clone(questions))?;
     let timed_out = Error::Timeout {
         operation: Method::Initialize.as_str(),
         after: limit,
     };
-    match timeout(limit, ask_stdio(&child, Method::Initialize))
+    match timeout(limit, ask_stdio(&child, Method::Initialize, questions))
         .await
         .map_err(|_| timed_out)
         .and_then(initialized)
     {
-        Ok(peer) => finish_stdio(child, peer).await,
+        Ok(peer) => finish_stdio(child, peer, questions).await,
         Err(error) => {
             child.stop().await;
             Err(error)
@@ -74,8 +96,14 @@ pub(super) async fn over_stdio(server: &str, command: &StdioCommand, limit: Dura
     }
 }
 
-async fn shake_hands_over_http(http: Arc<HttpPeer>, base: HeaderMap, limit: Duration) -> Result<Connection, Error> {
-    let answer = ask_http(&http, &base, Method::Initialize, limit).await?;
+/// Shakes hands over HTTP, which opens a session with a server that keeps any; each of two exchanges may take `limit`.
+pub(super) async fn session(
+    http: Arc<HttpPeer>,
+    limit: Duration,
+    questions: &Arc<Questions>,
+) -> Result<Connection, Error> {
+    let base = http.base_headers();
+    let answer = ask_http(&http, &base, Method::Initialize, limit, questions).await?;
     let peer = handshake::read_initialized(&checked(&answer, false)?)?;
     let mut headers = base;
     headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
@@ -95,16 +123,26 @@ async fn shake_hands_over_http(http: Arc<HttpPeer>, base: HeaderMap, limit: Dura
             http,
             headers,
             has_session,
+            partings: TaskTracker::new(),
         }),
+        questions,
     ))
 }
 
-async fn ask_http(http: &HttpPeer, headers: &HeaderMap, method: Method, limit: Duration) -> Result<Answer, Error> {
-    let (id, body) = question(method);
+async fn ask_http(
+    http: &Arc<HttpPeer>,
+    headers: &HeaderMap,
+    method: Method,
+    limit: Duration,
+    questions: &Arc<Questions>,
+) -> Result<Answer, Error> {
+    let (id, body) = question(method, questions);
     let question = Question {
         id,
         body,
         ear: None,
+        questions,
+        call: None,
         changed: &Notify::new(),
     };
     timeout(limit, http.ask(headers, question))
@@ -116,10 +154,10 @@ async fn ask_http(http: &HttpPeer, headers: &HeaderMap, method: Method, limit: D
 }
 
 /// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.
-async fn find_out(child: &StdioConnection) -> Result<Option<Peer>, Error> {
-    let discovered = ask_stdio(child, Method::Discover);
+async fn find_out(child: &StdioConnection, questions: &Questions) -> Result<Option<Peer>, Error> {
+    let discovered = ask_stdio(child, Method::Discover, questions);
     tokio::pin!(discovered);
-    let shaken = ask_stdio(child, Method::Initialize);
+    let shaken = ask_stdio(child, Method::Initialize, questions);
     if let Ok(answer) = timeout(PROBE_PATIENCE, &mut discovered).await {
         return judge(answer, shaken).await;
     }
@@ -146,8 +184,8 @@ async fn judge(
     }
 }
 
-async fn ask_stdio(child: &StdioConnection, method: Method) -> Result<Bytes, StdioError> {
-    let (id, body) = question(method);
+async fn ask_stdio(child: &StdioConnection, method: Method, questions: &Questions) -> Result<Bytes, StdioError> {
+    let (id, body) = question(method, questions);
     child.request(id, body, None).await
 }
 
@@ -155,18 +193,21 @@ fn initialized(answer: Result<Bytes, StdioError>) -> Result<Peer, Error> {
     handshake::read_initialized(&answer?)
 }
 
-async fn finish_stdio(child: StdioConnection, peer: Peer) -> Result<Connection, Error> {
+async fn finish_stdio(child: StdioConnection, peer: Peer, questions: &Arc<Questions>) -> Result<Connection, Error> {
     if peer.era() == Era::Legacy {
         child.notify(Bytes::from_static(INITIALIZED)).await?;
     }
-    Ok(Connection::new(peer, Link::Stdio(child)))
+    Ok(Connection::new(peer, Link::Stdio(child), questions))
 }
 
 /// Discovery or handshake as a whole message, with its id.
-fn question(method: Method) -> (u64, Bytes) {
+fn question(method: Method, questions: &Questions) -> (u64, Bytes) {
     let (id, params) = match method {
         Method::Discover => (DISCOVER_ID, handshake::discover_params()),
-        _ => (INITIALIZE_ID, handshake::initialize_params()),
+        _ => {
+            let declared = questions.declared().to_json(Era::Legacy);
+            (INITIALIZE_ID, handshake::initialize_params(&declared))
+        }
     };
     (id, Bytes::from(message::request(id, method.as_str(), &params)))
 }

@@ -13,6 +13,7 @@ use super::error::Error;
 use super::handshake::CAPABILITIES;
 use crate::defaults;
 use crate::mcp::meta::Hop;
+use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta};
 
@@ -35,6 +36,8 @@ pub struct Call<'a> {
     pub features: &'a Features,
     /// What the client answered to the result that asked for it, if this is the round after one.
     pub answers: Option<Answers<'a>>,
+    /// From which level on the client wants to hear what the server logs; `None` if it wants to hear nothing.
+    pub log_level: Option<LogLevel>,
     /// Who hears what the server says before its answer.
     pub ear: Option<Arc<dyn Ear>>,
 }
@@ -224,6 +227,7 @@ mod tests {
             owner: Owner::Nobody,
             features,
             answers,
+            log_level: None,
             ear: None,
         };
         String::from_utf8(call.params(era, 7)).unwrap()

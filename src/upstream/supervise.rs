@@ -9,10 +9,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::caller::Owner;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
+use super::lanes::{Lanes, lane_for};
 use super::lists;
+use super::questions::Questions;
 use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::{Health, State};
@@ -33,7 +36,9 @@ struct Inner {
     name: String,
     endpoint: Endpoint,
     timeouts: Timeouts,
+    /// The connection that everybody shares: it reads the catalog.
     live: ArcSwapOption<Connection>,
+    lanes: Arc<Lanes>,
     state: watch::Sender<Arc<State>>,
     wake: Notify,
     /// A call found nobody there: whether the server can be called must be looked at again.
@@ -46,7 +51,9 @@ struct Inner {
 impl Upstream {
     /// Starts to hold the server `name` (`namespace/name`). Must be called within a runtime.
     pub fn start(name: String, endpoint: Endpoint, timeouts: Timeouts, metrics: ServerMetrics) -> Self {
+        let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
+            lanes: Lanes::new(name.clone(), endpoint.clone(), timeouts, stop.clone()),
             name,
             endpoint,
             timeouts,
@@ -55,7 +62,7 @@ impl Upstream {
             wake: Notify::new(),
             doubt: Notify::new(),
             rereads: Rereads::default(),
-            stop: CancellationToken::new(),
+            stop,
             metrics,
         });
         inner.metrics.up(false);
@@ -97,7 +104,12 @@ impl Upstream {
         reply
     }
 
-    /// Lets go of the server: its session is ended, or its process stopped.
+    /// Tells the server that the client in the session `owner` has other roots now.
+    pub async fn roots_changed(&self, owner: &Owner) {
+        self.inner.lanes.roots_changed(owner).await;
+    }
+
+    /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         let task = self.task.lock().map_or(None, |mut task| task.take());
@@ -117,7 +129,15 @@ impl Drop for Upstream {
 
 impl Inner {
     async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
-        let connection = self.live.load_full().ok_or_else(|| self.not_connected())?;
+        let connection = self.shared().await?;
+        if let Some(sharing) = lane_for(connection.holds(), &call.owner, call.features) {
+            let limit = self.limit(call.method);
+            let answer = self.lanes.call(&connection, sharing, call, limit).await;
+            if matches!(answer, Err(Error::Connect(_))) {
+                self.doubt.notify_one();
+            }
+            return answer;
+        }
         // Sent again is only what the server did not take, so that nothing is done twice.
         match self.send(&connection, call).await {
             Err(Error::SessionLost) => {
@@ -157,18 +177,35 @@ impl Inner {
     }
 
     async fn send(&self, connection: &Connection, call: &Call<'_>) -> Result<Reply, Error> {
-        let limit = match call.method {
+        connection.call(call, self.limit(call.method)).await
+    }
+
+    fn limit(&self, method: Method) -> Option<Duration> {
+        match method {
             Method::ResourcesRead => Some(self.timeouts.resource),
             _ => self.timeouts.call,
-        };
-        connection.call(call, limit).await
+        }
+    }
+
+    /// The connection that everybody shares; waited for while it is made again.
+    async fn shared(&self) -> Result<Arc<Connection>, Error> {
+        match self.live.load_full() {
+            Some(connection) => Ok(connection),
+            None if self.state.borrow().health == Health::Ready => self.reconnected().await,
+            None => Err(self.not_connected()),
+        }
     }
 
     /// The connection that takes the place of `lost`; made once for all who wait for it.
     async fn renewed(&self, lost: &Arc<Connection>) -> Result<Arc<Connection>, Error> {
-        let mut state = self.state.subscribe();
         self.live.compare_and_swap(lost, None);
         self.wake.notify_one();
+        self.reconnected().await
+    }
+
+    /// The next connection, as soon as there is one.
+    async fn reconnected(&self) -> Result<Arc<Connection>, Error> {
+        let mut state = self.state.subscribe();
         let deadline = Instant::now() + self.timeouts.connect;
         loop {
             if let Some(connection) = self.live.load_full() {
@@ -189,7 +226,8 @@ impl Inner {
 
     /// Connects and reads the catalog.
     async fn establish(&self) -> Result<Arc<Connection>, Error> {
-        let connection = Arc::new(Connection::open(&self.name, &self.endpoint, self.timeouts).await?);
+        let connection =
+            Arc::new(Connection::open(&self.name, &self.endpoint, self.timeouts, &Questions::none()).await?);
         match self.refresh(&connection).await {
             Ok(()) => Ok(connection),
             Err(error) => {
@@ -313,6 +351,11 @@ impl Inner {
 }
 
 async fn supervise(inner: Arc<Inner>) {
+    tokio::join!(keep(&inner), inner.lanes.tend());
+}
+
+/// Keeps the shared connection until the server is let go of.
+async fn keep(inner: &Inner) {
     let mut pause = defaults::RETRY_MIN;
     let mut failing_since: Option<Instant> = None;
     loop {

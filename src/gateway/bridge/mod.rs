@@ -110,6 +110,7 @@ impl<'a> Hop<'a> {
             owner,
             features,
             answers: None,
+            log_level: None,
             ear,
         }
     }

@@ -281,6 +281,7 @@ impl OwnCall {
             owner: self.owner,
             features: &self.features,
             answers: None,
+            log_level: None,
             ear: Some(self.ear),
         };
         self.upstream.call(call).await

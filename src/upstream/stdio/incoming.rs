@@ -7,7 +7,6 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::mcp::{Envelope, Id, MessageError, notice};
-use crate::upstream::serve;
 
 /// One message of a child.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +17,11 @@ pub(super) enum Incoming {
     Progress(u64, Bytes),
     /// Another notification: the whole message, as it was written.
     Notification(Bytes),
-    /// A request, with what we answer to it.
+    /// A log message: the whole message, as it was written.
+    Log(Bytes),
+    /// It takes a request of its own back: the whole message, as it was written.
+    Withdrawal(Bytes),
+    /// A request: the whole message, as it was written.
     Request(Bytes),
     /// Nothing that can be used.
     Junk(Junk),
@@ -36,11 +39,6 @@ pub(super) enum Junk {
     /// An answer to nothing we asked, or to a call that was given up.
     UnknownId,
 }
-
-/// Longest id of a child's request that is answered.
-const ID_MAX: usize = 256;
-/// Longest method name that is repeated in an answer.
-const METHOD_MAX: usize = 64;
 
 /// Most messages in one batch: a line of 16 MiB could otherwise hold millions.
 const BATCH_MAX: usize = 1_024;
@@ -78,23 +76,19 @@ fn read_batch(text: &str) -> Vec<Incoming> {
 fn classify(envelope: &Envelope<'_>, message: Bytes) -> Incoming {
     let id = envelope.id.and_then(Id::from_raw);
     match (&envelope.method, envelope.id.is_some(), id) {
-        (Some(method), false, _) => match notice::progress_token(envelope) {
-            Some(token) if method.as_str() == notice::PROGRESS => Incoming::Progress(token, message),
+        (Some(method), false, _) => match (method.as_str(), notice::progress_token(envelope)) {
+            (notice::PROGRESS, Some(token)) => Incoming::Progress(token, message),
+            (notice::MESSAGE, _) => Incoming::Log(message),
+            (notice::CANCELLED, _) => Incoming::Withdrawal(message),
             _ => Incoming::Notification(message),
         },
-        (Some(method), true, Some(id)) if id.as_json().len() <= ID_MAX => {
-            Incoming::Request(serve::answer(id, &cut(method.as_str())))
-        }
+        (Some(_), true, Some(_)) => Incoming::Request(message),
         (None, _, Some(id)) => match id.as_json().parse() {
             Ok(number) => Incoming::Answer(number, message),
             Err(_) => Incoming::Junk(Junk::UnknownId),
         },
         _ => Incoming::Junk(Junk::NotAMessage),
     }
-}
-
-fn cut(method: &str) -> String {
-    method.chars().take(METHOD_MAX).collect()
 }
 
 struct Batch<'a>(Vec<&'a RawValue>);
@@ -158,31 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn ping_is_answered_and_everything_else_refused() {
-        let ping = one(r#"{"jsonrpc":"2.0","id":"p-1","method":"ping"}"#);
-        assert_eq!(
-            ping,
-            Incoming::Request(r#"{"jsonrpc":"2.0","id":"p-1","result":{}}"#.into())
-        );
-        let Incoming::Request(refusal) = one(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#) else {
-            panic!("not a request");
-        };
-        let refusal: serde_json::Value = serde_json::from_slice(&refusal).unwrap();
-        assert_eq!(
-            (&refusal["id"], &refusal["error"]["code"]),
-            (&1.into(), &(-32601).into())
-        );
-    }
-
-    #[test]
-    fn an_answer_to_a_request_is_small_whatever_was_asked() {
-        let long = "é".repeat(100_000);
-        let Incoming::Request(refusal) = one(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{long}"}}"#)) else {
-            panic!("not a request");
-        };
-        assert!(refusal.len() < 1024);
-        let line = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
-        assert_eq!(one(&line), Incoming::Junk(Junk::NotAMessage));
+    fn requests_are_kept_whole_and_notifications_told_apart() {
+        let request = r#"{"jsonrpc":"2.0","id":"p-1","method":"ping"}"#;
+        assert_eq!(one(request), Incoming::Request(request.into()));
+        let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        assert_eq!(one(log), Incoming::Log(log.into()));
+        let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}"#;
+        assert_eq!(one(withdrawal), Incoming::Withdrawal(withdrawal.into()));
+        let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":3}}"#;
+        assert_eq!(one(progress), Incoming::Progress(3, progress.into()));
     }
 
     #[test]

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use self::calls::Calls;
 use self::notifications::Notifications;
 use self::outbox::Outbox;
-use super::ear::Ear;
 use super::endpoint::StdioCommand;
 use super::process::{Ending, Process, SpawnError};
+use super::questions::{Begun, Questions};
 use crate::defaults;
 use crate::mcp::Envelope;
 
@@ -58,11 +58,17 @@ impl StdioConnection {
     /// Starts `command` for the server called `server` in logs. Needs a tokio runtime.
     ///
     /// Succeeds as soon as the process runs; whether it speaks MCP is seen at the first request.
-    pub(crate) fn spawn(server: &str, command: &StdioCommand) -> Result<Self, SpawnError> {
+    pub(crate) fn spawn(server: &str, command: &StdioCommand, questions: Arc<Questions>) -> Result<Self, SpawnError> {
         let (process, pipes) = Process::spawn(command)?;
         let (queue, queued) = mpsc::channel(defaults::CHILD_QUEUE);
         let connection = Self {
-            link: Arc::default(),
+            link: Arc::new(Link {
+                calls: Calls::default(),
+                outbox: Outbox::default(),
+                notifications: Notifications::default(),
+                questions,
+                ended: watch::Sender::default(),
+            }),
             queue,
             stop: CancellationToken::new(),
         };
@@ -79,23 +85,21 @@ impl StdioConnection {
     }
 
     /// Sends one whole request whose id is the number `id`, and waits for the answer of that id: the whole message
-    /// as the child wrote it, result or error. Progress under that id as its token goes to `ear` before the answer.
-    /// There is no time limit but the caller's.
+    /// as the child wrote it, result or error. Progress under that id as its token is heard by whoever hears of
+    /// `call`. There is no time limit but the caller's.
     ///
     /// When the future is dropped the child is told so by `notifications/cancelled`, unless the request was
-    /// `initialize` (2025-11-25 specification, cancellation) or never reached the child.
-    pub(crate) async fn request(
-        &self,
-        id: u64,
-        message: Bytes,
-        ear: Option<Arc<dyn Ear>>,
-    ) -> Result<Bytes, StdioError> {
+    /// `initialize` (2025-11-25 specification, cancellation) or never reached the child. What it asks about the call is
+    /// refused before.
+    pub(crate) async fn request(&self, id: u64, message: Bytes, call: Option<&Begun>) -> Result<Bytes, StdioError> {
         let message = one_line(message);
+        let ear = call.and_then(Begun::ear).cloned();
         let mut answer = self.link.calls.add(id, message.clone(), ear)?;
         let _call = Waiting {
             link: &self.link,
             id,
             message,
+            call,
         };
         tokio::select! {
             biased;
@@ -119,6 +123,11 @@ impl StdioConnection {
     /// all were taken. For one reader. Of those that nobody takes in time the oldest are dropped.
     pub(crate) async fn notification(&self) -> Option<Bytes> {
         self.link.notifications.next().await
+    }
+
+    /// Whether nothing can be written to the child any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.queue.is_closed()
     }
 
     /// Waits until the process and its group are gone.
@@ -179,11 +188,12 @@ impl StdioError {
 }
 
 /// What a connection shares with its session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Link {
     calls: Calls,
     outbox: Outbox,
     notifications: Notifications,
+    questions: Arc<Questions>,
     ended: watch::Sender<Option<ExitCause>>,
 }
 
@@ -201,10 +211,14 @@ struct Waiting<'a> {
     link: &'a Link,
     id: u64,
     message: Bytes,
+    call: Option<&'a Begun>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        for refusal in self.call.iter().flat_map(|call| call.refuse_questions()) {
+            self.link.outbox.refuse(refusal);
+        }
         if self.link.calls.give_up(self.id) && !is_initialize(&self.message) {
             self.link.outbox.cancel(self.id);
         }

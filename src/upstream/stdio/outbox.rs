@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 
 use crate::defaults;
 
-/// Filled without waiting, from the reader and from calls that are dropped. Answers are bounded by number, a child
-/// that does not read has no use for them; cancellations by the calls that were in flight.
+/// Filled without waiting, from the reader and from calls that are dropped, and emptied in that order. Answers are
+/// bounded by number, a child that does not read has no use for them; cancellations, and the refusals that go before
+/// them, by the calls that were in flight.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,
@@ -18,27 +19,39 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct State {
-    replies: VecDeque<Bytes>,
-    cancelled: VecDeque<u64>,
+    messages: VecDeque<Message>,
+    replies: usize,
+}
+
+#[derive(Debug)]
+enum Message {
+    Reply(Bytes),
+    Refusal(Bytes),
+    Cancellation(u64),
 }
 
 impl Outbox {
     /// Adds an answer. False if too many wait already.
     pub(super) fn reply(&self, message: Bytes) -> bool {
         let mut state = self.lock();
-        if state.replies.len() >= defaults::CHILD_REPLIES_MAX {
+        if state.replies >= defaults::CHILD_REPLIES_MAX {
             return false;
         }
-        state.replies.push_back(message);
+        state.replies += 1;
+        state.messages.push_back(Message::Reply(message));
         drop(state);
         self.filled.notify_one();
         true
     }
 
+    /// Adds the answer to what the child asked about a call that is over.
+    pub(super) fn refuse(&self, message: Bytes) {
+        self.add(Message::Refusal(message));
+    }
+
     /// Tells the child that nobody waits for `id` any more.
     pub(super) fn cancel(&self, id: u64) {
-        self.lock().cancelled.push_back(id);
-        self.filled.notify_one();
+        self.add(Message::Cancellation(id));
     }
 
     /// The next message, as soon as there is one. Nothing is lost when the future is dropped.
@@ -51,10 +64,21 @@ impl Outbox {
         }
     }
 
+    fn add(&self, message: Message) {
+        self.lock().messages.push_back(message);
+        self.filled.notify_one();
+    }
+
     fn pop(&self) -> Option<Bytes> {
         let mut state = self.lock();
-        let cancelled = state.cancelled.pop_front().map(cancellation);
-        cancelled.or_else(|| state.replies.pop_front())
+        match state.messages.pop_front()? {
+            Message::Reply(message) => {
+                state.replies -= 1;
+                Some(message)
+            }
+            Message::Refusal(message) => Some(message),
+            Message::Cancellation(id) => Some(cancellation(id)),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -71,15 +95,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn cancellations_go_first_and_answers_are_bounded() {
+    async fn messages_go_in_order_and_answers_are_bounded() {
         let outbox = Outbox::default();
         for _ in 0..defaults::CHILD_REPLIES_MAX {
             assert!(outbox.reply("r".into()));
         }
         assert!(!outbox.reply("r".into()));
+        outbox.refuse("no".into());
         outbox.cancel(7);
+        for _ in 0..defaults::CHILD_REPLIES_MAX {
+            assert_eq!(outbox.next().await, "r");
+        }
         let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+        assert_eq!(outbox.next().await, "no");
         assert_eq!(outbox.next().await, text);
-        assert_eq!(outbox.next().await, "r");
+        assert!(outbox.reply("r".into()), "there is room again");
     }
 }

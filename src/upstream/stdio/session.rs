@@ -15,9 +15,11 @@ use tracing::{debug, info, warn};
 use super::incoming::{self, Incoming, Junk};
 use super::{ExitCause, Link, Outgoing};
 use crate::defaults;
+use crate::mcp::{Envelope, Id};
 use crate::upstream::child_log::ChildLog;
 use crate::upstream::lines::{Line, Lines};
 use crate::upstream::process::{Ending, Pipes, Process};
+use crate::upstream::questions::Heard;
 
 /// Serves the child until its end, of itself or by `stop`; then every call fails and `link.ended` is set.
 pub(super) async fn run(
@@ -174,7 +176,7 @@ async fn read(stdout: ChildStdout, link: Arc<Link>, server: Arc<str>) -> Option<
     }
 }
 
-fn deliver(message: Incoming, link: &Link, server: &str, told: &mut Told) {
+fn deliver(message: Incoming, link: &Arc<Link>, server: &str, told: &mut Told) {
     match message {
         Incoming::Answer(id, message) => {
             if !link.calls.answer(id, message) {
@@ -188,12 +190,41 @@ fn deliver(message: Incoming, link: &Link, server: &str, told: &mut Told) {
                 dropped_notifications(dropped, server);
             }
         }
-        Incoming::Request(reply) => {
-            if !link.outbox.reply(reply) {
+        Incoming::Log(message) => link.questions.hear_log(&message),
+        Incoming::Withdrawal(message) => {
+            if let Ok(envelope) = Envelope::parse(&message, usize::MAX) {
+                link.questions.withdraw(&envelope);
+            }
+        }
+        Incoming::Request(message) => {
+            if !answer(&message, link) {
                 told.unread_replies(server);
             }
         }
         Incoming::Junk(junk) => told.junk(junk, server),
+    }
+}
+
+/// Answers a request of the child, or has it answered. False if too many answers wait already.
+fn answer(message: &[u8], link: &Arc<Link>) -> bool {
+    let envelope = Envelope::parse(message, usize::MAX).ok();
+    let request = envelope
+        .as_ref()
+        .and_then(|request| Some((Id::from_raw(request.id?)?, request)));
+    match request.map_or(Heard::Nothing, |(id, request)| link.questions.hear(None, id, request)) {
+        Heard::Nothing => true,
+        Heard::Reply(reply) => link.outbox.reply(reply),
+        Heard::Pending(pending) => {
+            let link = Arc::clone(link);
+            tokio::spawn(async move {
+                if let Some((reply, undelivered)) = pending.reply().await
+                    && !link.outbox.reply(reply)
+                {
+                    undelivered.end_call();
+                }
+            });
+            true
+        }
     }
 }
 

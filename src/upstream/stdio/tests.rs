@@ -30,7 +30,7 @@ fn python(script: &str) -> StdioCommand {
 }
 
 fn start(script: &str) -> StdioConnection {
-    StdioConnection::spawn("test", &python(script)).unwrap()
+    StdioConnection::spawn("test", &python(script), Questions::none()).unwrap()
 }
 
 fn request(id: u64, method: &str) -> Bytes {
@@ -435,7 +435,7 @@ async fn the_environment_is_inherited_under_the_given_variables_and_not_shown() 
     command.env = [("TOKEN".to_owned(), "secret".to_owned())].into();
     command.cwd = Some("/".into());
     assert!(!format!("{command:?}").contains("secret"));
-    let child = StdioConnection::spawn("test", &command).unwrap();
+    let child = StdioConnection::spawn("test", &command, Questions::none()).unwrap();
     assert!(!format!("{child:?}").contains("secret"));
     assert_eq!(child.ask(1, "a").await.unwrap(), json!(["secret", true, "/"]));
 }
@@ -449,7 +449,7 @@ async fn a_command_that_cannot_start_says_what_to_do() {
         let mut command = python("");
         command.program = program.into();
         command.cwd = cwd.map(Into::into);
-        let error = StdioConnection::spawn("test", &command).unwrap_err();
+        let error = StdioConnection::spawn("test", &command, Questions::none()).unwrap_err();
         (error.reason(), error.to_string())
     };
     let missing = (

@@ -1,0 +1,220 @@
+//! Connections of callers' own, to Legacy servers that keep something for each connection.
+//!
+//! What such a server remembers, and whom it asks, goes by connection. So the calls of each owner go over lanes that
+//! declare what the owner's client can do, and that carry nobody else's.
+
+mod pool;
+mod way;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::pool::{Lane, Lease, Pool, Taken};
+use super::caller::Owner;
+use super::connection::Connection;
+use super::endpoint::{Endpoint, Timeouts};
+use super::error::Error;
+use super::request::{Call, Reply};
+use crate::defaults;
+
+pub(super) use self::way::{Holds, Sharing, lane_for};
+
+/// The lanes to one server.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    server: String,
+    endpoint: Endpoint,
+    timeouts: Timeouts,
+    stop: CancellationToken,
+    pool: Pool<Connection>,
+    most: usize,
+    idle: Duration,
+    /// Lanes that are being opened or closed.
+    tasks: TaskTracker,
+}
+
+impl Lanes {
+    /// None yet, to the server at `endpoint`; none any more once `stop` is cancelled.
+    pub(super) fn new(server: String, endpoint: Endpoint, timeouts: Timeouts, stop: CancellationToken) -> Arc<Self> {
+        let (most, idle) = match endpoint {
+            Endpoint::Http(_) => (defaults::SESSION_LANES_MAX, defaults::SESSION_LANE_IDLE),
+            Endpoint::Stdio(_) => (defaults::PROCESS_LANES_MAX, defaults::PROCESS_LANE_IDLE),
+        };
+        Arc::new(Self {
+            server,
+            endpoint,
+            timeouts,
+            stop,
+            pool: Pool::new(most),
+            most,
+            idle,
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Carries `call` over a lane of its owner, which is opened if there is none. `shared` is the connection that
+    /// everybody shares; `limit` is for the call alone.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        shared: &Arc<Connection>,
+        sharing: Sharing,
+        call: &Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
+        match self.call_once(shared, sharing, call, limit).await {
+            // Sent again is only what the server did not take, so that nothing is done twice.
+            Err(Error::SessionLost) => self.call_once(shared, sharing, call, limit).await,
+            answer => answer,
+        }
+    }
+
+    /// Closes lanes that nobody uses, until all are closed since the server is let go of.
+    pub(super) async fn tend(self: &Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                () = sleep(defaults::LANE_SWEEP) => {}
+            }
+            for lane in self.pool.remove_idle(self.idle) {
+                self.close(lane);
+            }
+        }
+        for lane in self.pool.remove_all() {
+            self.close(lane);
+        }
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Tells the servers of `owner`'s lanes that its roots are others now.
+    pub(super) async fn roots_changed(&self, owner: &Owner) {
+        let lanes = self.pool.of(owner);
+        let telling = lanes.iter().filter(|lane| lane.questions.declared().roots);
+        let telling = telling.filter_map(|lane| lane.opened.get()?.as_ref().ok());
+        join_all(telling.map(|connection| connection.tell(ROOTS_CHANGED))).await;
+    }
+
+    async fn call_once(
+        self: &Arc<Self>,
+        shared: &Arc<Connection>,
+        sharing: Sharing,
+        call: &Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
+        let lease = self.lease(shared, sharing, call)?;
+        let mut use_of = Use {
+            lanes: self,
+            lane: &lease.lane,
+            fate: match sharing {
+                Sharing::Together => Fate::Stays,
+                // The server may still ask about this call when another one has the lane.
+                Sharing::Alone => Fate::Closes,
+            },
+        };
+        // Before it is open: servers ask as soon as the handshake is done.
+        let begun = lease.lane.questions.begin(call.ear.clone());
+        let connection = lease.lane.opened.wait().await.clone()?;
+        let answer = connection.call_begun(call, &begun, limit).await;
+        match &answer {
+            Ok(_) => use_of.fate = Fate::Stays,
+            Err(Error::SessionLost) => use_of.fate = Fate::IsLost,
+            Err(Error::Process { .. } | Error::Unanswered) => use_of.fate = Fate::Closes,
+            Err(_) => {}
+        }
+        answer
+    }
+
+    fn lease(
+        self: &Arc<Self>,
+        shared: &Arc<Connection>,
+        sharing: Sharing,
+        call: &Call<'_>,
+    ) -> Result<Lease<Connection>, Error> {
+        loop {
+            if self.stop.is_cancelled() {
+                return Err(Error::NotConnected("it is let go of".into()));
+            }
+            match self.pool.take(&call.owner, call.features, sharing) {
+                Taken::Known(lease) if has_ended(&lease.lane) => self.forget(&lease.lane, Fate::Closes),
+                Taken::Known(lease) => return Ok(lease),
+                Taken::New(lease) => {
+                    self.open(Arc::clone(shared), Arc::clone(&lease.lane));
+                    return Ok(lease);
+                }
+                Taken::Full => match self.pool.remove_oldest_idle() {
+                    Some(lane) => self.close(lane),
+                    None => return Err(Error::NoLane(self.most)),
+                },
+            }
+        }
+    }
+
+    /// Opens `lane` for all who wait for it, whoever of them goes away meanwhile.
+    fn open(self: &Arc<Self>, shared: Arc<Connection>, lane: Arc<Lane<Connection>>) {
+        let lanes = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let opening = shared.open_another(&lanes.server, &lanes.endpoint, lanes.timeouts, &lane.questions);
+            let opened = tokio::select! {
+                () = lanes.stop.cancelled() => Err(Error::NotConnected("it is let go of".into())),
+                opened = opening => opened.map(Arc::new),
+            };
+            let failed = opened.is_err();
+            if failed {
+                lanes.pool.remove(&lane);
+            }
+            // Nobody else sets it.
+            drop(lane.opened.set(opened));
+            if !failed && lanes.stop.is_cancelled() {
+                lanes.forget(&lane, Fate::Closes);
+            }
+        });
+    }
+
+    fn forget(self: &Arc<Self>, lane: &Arc<Lane<Connection>>, fate: Fate) {
+        if fate != Fate::Stays && self.pool.remove(lane) && fate == Fate::Closes {
+            self.close(Arc::clone(lane));
+        }
+    }
+
+    fn close(&self, lane: Arc<Lane<Connection>>) {
+        self.tasks.spawn(async move {
+            if let Ok(connection) = lane.opened.wait().await {
+                connection.close().await;
+            }
+        });
+    }
+}
+
+/// What becomes of a lane after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    /// It is of no use to others any more.
+    Closes,
+    /// The server has closed it.
+    IsLost,
+}
+
+/// One use of a lane, however it ends.
+struct Use<'a> {
+    lanes: &'a Arc<Lanes>,
+    lane: &'a Arc<Lane<Connection>>,
+    fate: Fate,
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.lanes.forget(self.lane, self.fate);
+    }
+}
+
+fn has_ended(lane: &Lane<Connection>) -> bool {
+    matches!(lane.opened.get(), Some(Ok(connection)) if connection.has_ended())
+}
+
+const ROOTS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;

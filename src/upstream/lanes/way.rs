@@ -1,0 +1,58 @@
+//! Which calls share a connection: the rule, without IO.
+
+use crate::mcp::Features;
+use crate::upstream::caller::Owner;
+
+/// What a server keeps for one connection, and so what is shared by all whose calls it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Nothing: what it must know comes with each request, and it can ask nothing.
+    Nothing,
+    /// A session.
+    Session,
+    /// A process, which is shared between all who cannot be asked anything.
+    Process,
+}
+
+/// Who may use a lane at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// All calls of its owner: whatever the server asks, it asks the same client.
+    Together,
+    /// One call, so that it is known which one the server asks about.
+    Alone,
+}
+
+/// How the lane is shared that a call needs; `None` if it can go over the connection that everybody shares.
+pub(crate) fn lane_for(holds: Holds, owner: &Owner, features: &Features) -> Option<Sharing> {
+    match (holds, owner, features.is_interactive()) {
+        (Holds::Nothing, ..) | (Holds::Process, _, false) | (Holds::Session, Owner::Nobody, false) => None,
+        (_, Owner::Session(_), _) | (Holds::Session, Owner::Principal(_), false) => Some(Sharing::Together),
+        (_, Owner::Nobody | Owner::Principal(_), true) => Some(Sharing::Alone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_for_servers_that_keep_something_and_owners_that_are_told_apart() {
+        let (silent, asked) = (
+            Features::default(),
+            Features {
+                roots: true,
+                ..Features::default()
+            },
+        );
+        let owners = [Owner::Nobody, Owner::Principal("p".into()), Owner::Session("s".into())];
+        let ways = |holds, features| owners.each_ref().map(|owner| lane_for(holds, owner, features));
+        let (together, alone) = (Some(Sharing::Together), Some(Sharing::Alone));
+        assert_eq!(ways(Holds::Nothing, &silent), [None, None, None]);
+        assert_eq!(ways(Holds::Nothing, &asked), [None, None, None]);
+        assert_eq!(ways(Holds::Session, &silent), [None, together, together]);
+        assert_eq!(ways(Holds::Session, &asked), [alone, alone, together]);
+        assert_eq!(ways(Holds::Process, &silent), [None, None, None]);
+        assert_eq!(ways(Holds::Process, &asked), [alone, alone, together]);
+    }
+}
