@@ -67,8 +67,31 @@ pub const PARAM_HEADER_DEPTH_MAX: usize = 32;
 pub const STREAM_DELAY: Duration = Duration::from_secs(2);
 /// A stream on which nothing happens says so after this long, so that nobody on the way closes it.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Notifications of one request that may wait for its client to read; further ones are dropped.
+/// A Legacy call whose client went away goes on for this long, and what it said can be asked for again.
+pub const RESUME: Duration = Duration::from_secs(30);
+/// A stream of notifications on which nothing happens says so after this long.
+pub const HEARTBEAT: Duration = Duration::from_secs(30);
+/// Messages of one call that may wait for its client to read; further ones are dropped.
 pub const INTERMEDIATE_MAX: usize = 64;
+/// Most bytes of them, a single larger one excepted.
+pub const INTERMEDIATE_BYTES_MAX: usize = 1 << 20;
+/// Messages of one call that are kept after they were read, for a client that asks again.
+pub const RESUME_MESSAGES_MAX: usize = 64;
+/// Legacy calls that go on without their clients, and streams that can be resumed, at a time; of more, clients that
+/// go away lose theirs at once.
+pub const RESUMABLE_MAX: usize = 4_096;
+/// Most bytes of the answers of streams that have ended and can be resumed.
+pub const RESUMABLE_BYTES_MAX: usize = 64 << 20;
+/// Streams of one session that can be resumed; of more, the one that was opened first is forgotten.
+pub const RESUMABLE_PER_SESSION_MAX: usize = 64;
+/// Streams of notifications that one session may have open; the one that was opened first ends when there are more.
+pub const SESSION_STREAMS_MAX: usize = 4;
+/// Messages to one session that may wait for it to read; further ones are refused.
+pub const SESSION_QUEUE_MAX: usize = 64;
+/// Listens of Modern clients that a federation has open at a time; further ones are refused.
+pub const LISTENS_MAX: usize = 1_024;
+/// Most messages in one batch.
+pub const BATCH_MAX: usize = 64;
 
 /// A person, or a client's model, may take this long to answer what a server asks.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);

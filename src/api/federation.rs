@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
 use super::environment::SecretRef;
-use super::server::duration;
+use super::server::{duration, duration_or_zero};
 
 /// Which servers stand behind the endpoint, and who may connect to it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -64,6 +64,15 @@ pub struct MCPFederationSpec {
     /// Sessions of Legacy clients, which start with a handshake (up to 2025-11-25). Others have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
+    /// Answers that take their time, which come as event streams to clients that take those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streaming: Option<Streaming>,
+    /// Streams on which clients hear of changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notifications: Option<Notifications>,
+    /// How much clients may ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
 }
 
 /// One or more servers inside a federation.
@@ -176,6 +185,54 @@ pub struct Sessions {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub ttl: Option<Duration>,
+}
+
+/// Answers as event streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Streaming {
+    /// An answer that takes longer than this becomes an event stream; with 0s every one does. Default 2s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration_or_zero())]
+    pub delay: Option<Duration>,
+    /// A stream on which nothing happens says so this often, so that nobody on the way closes it. Default 15s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration())]
+    pub keep_alive: Option<Duration>,
+    /// How long a call goes on whose Legacy client went away, and how long what it said is kept after its answer, for
+    /// that client to ask again. Default 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration())]
+    pub resume: Option<Duration>,
+}
+
+/// Streams on which clients hear of changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notifications {
+    /// A stream on which nothing happens says so this often, so that nobody on the way closes it. Default 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration())]
+    pub heartbeat: Option<Duration>,
+    /// Changes that follow a first one within this time are told together. Default 100ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = duration())]
+    pub coalesce: Option<Duration>,
+}
+
+/// How much clients may ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Listens of Modern clients that are open at a time, in each replica. Default 1024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub listens: Option<i32>,
 }
 
 /// What is known of a federation.

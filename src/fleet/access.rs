@@ -25,9 +25,13 @@ pub enum Access {
 /// API keys and who has them, as digests: the keys themselves are not kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKeys {
-    keys: Vec<(Arc<str>, [u8; SHA256_OUTPUT_LEN])>,
+    keys: Vec<(Arc<str>, KeyDigest)>,
     unusable: Option<Unresolved>,
 }
+
+/// What is kept of an API key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyDigest([u8; SHA256_OUTPUT_LEN]);
 
 impl Access {
     /// What `spec`, of a federation in `namespace`, says; keys are taken from `references`.
@@ -81,11 +85,11 @@ impl ApiKeys {
     ///
     /// An entry that cannot be a key lets nobody in, and the others go on.
     pub fn read(values: &BTreeMap<String, Vec<u8>>, secret: &Reference) -> Self {
-        let mut keys: Vec<(Arc<str>, [u8; SHA256_OUTPUT_LEN])> = Vec::with_capacity(values.len());
+        let mut keys: Vec<(Arc<str>, KeyDigest)> = Vec::with_capacity(values.len());
         let mut wrong = Vec::new();
         for (name, value) in values {
             let key = without_line_breaks(value);
-            let hash = sha256(key);
+            let hash = KeyDigest::of(key);
             if let Some(why) = defect(key) {
                 wrong.push(format!("key {name:?} {why}"));
             } else if let Some((other, _)) = keys.iter().find(|(_, known)| *known == hash) {
@@ -112,10 +116,14 @@ impl ApiKeys {
 
     /// Who has `key`. Takes as long for any wrong key, whatever it has in common with a right one.
     pub fn principal(&self, key: &[u8]) -> Option<Arc<str>> {
-        let presented = sha256(key);
+        self.principal_of(&KeyDigest::of(key))
+    }
+
+    /// Who has the key of this digest.
+    pub fn principal_of(&self, presented: &KeyDigest) -> Option<Arc<str>> {
         let mut principal = None;
         for (name, known) in &self.keys {
-            if verify_slices_are_equal(known, &presented).is_ok() {
+            if verify_slices_are_equal(&known.0, &presented.0).is_ok() {
                 principal = Some(name);
             }
         }
@@ -129,10 +137,19 @@ impl fmt::Debug for ApiKeys {
     }
 }
 
-fn sha256(key: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
-    let mut out = [0; SHA256_OUTPUT_LEN];
-    out.copy_from_slice(digest(&SHA256, key).as_ref());
-    out
+impl KeyDigest {
+    /// The digest of `key`.
+    pub fn of(key: &[u8]) -> Self {
+        let mut out = [0; SHA256_OUTPUT_LEN];
+        out.copy_from_slice(digest(&SHA256, key).as_ref());
+        Self(out)
+    }
+}
+
+impl fmt::Debug for KeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyDigest")
+    }
 }
 
 fn without_line_breaks(value: &[u8]) -> &[u8] {

@@ -1,17 +1,21 @@
 //! What is served now: planned from objects, held as upstreams, published as an immutable snapshot.
 
 pub mod access;
+pub mod changes;
 pub mod input;
 pub mod observation;
 pub mod plan;
 pub mod reference;
 pub mod runtime;
 pub mod snapshot;
+pub mod streams;
 mod unresolved;
 
-pub use access::{Access, ApiKeys};
+pub use access::{Access, ApiKeys, KeyDigest};
+pub use changes::{Changes, Counts, ListKind, News, Place};
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};
 pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, SessionPlan};
 pub use reference::{Content, Reference, ReferenceKind, References};
 pub use runtime::{DefaultFederation, Runtime};
 pub use snapshot::{Federation, Fleet, Member};
+pub use streams::StreamPlan;

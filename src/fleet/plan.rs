@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::access::Access;
+use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
 use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
@@ -87,6 +88,8 @@ pub struct FederationPlan {
     pub access: Access,
     /// Sessions of its Legacy clients.
     pub sessions: SessionPlan,
+    /// Streams of its clients.
+    pub streams: StreamPlan,
 }
 
 /// Sessions of a federation's Legacy clients.
@@ -257,6 +260,7 @@ fn plan_federation(
         members,
         access: federation.access.clone(),
         sessions: SessionPlan::of(&federation.spec),
+        streams: StreamPlan::of(&federation.spec),
     }
 }
 

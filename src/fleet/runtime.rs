@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::changes::{Changes, ListKind};
 use super::observation::{
     FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
     server_info,
@@ -18,7 +19,7 @@ use super::observation::{
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
 use super::snapshot::{Federation, Fleet, Member};
 use crate::defaults;
-use crate::index::{Catalog, Index, MemberCatalog};
+use crate::index::{Catalog, Index, List, MemberCatalog};
 use crate::mcp::object::ObjectWriter;
 use crate::metrics::{FederationMetrics, Metrics};
 use crate::upstream::{Health, State, Upstream};
@@ -110,6 +111,12 @@ struct Served {
     plan: FederationPlan,
     inputs: Vec<MemberInput>,
     federation: Arc<Federation>,
+}
+
+/// What of a federation outlives a snapshot.
+struct Lasting {
+    changes: Arc<Changes>,
+    metrics: Arc<FederationMetrics>,
 }
 
 /// What a member is served from: compared by identity, since both are replaced whole.
@@ -207,17 +214,31 @@ impl Keeper {
             .cloned()
             .collect();
         let mut changed = !gone.is_empty();
+        let mut ended = Vec::with_capacity(gone.len());
         for key in gone {
-            self.federations.remove(&key);
+            ended.extend(self.federations.remove(&key));
             self.metrics.forget_federation(&key.to_string());
         }
+        let mut replaced = Vec::new();
         for (key, federation) in &planned.federations {
-            changed |= self.serve(key, federation, &states);
+            if let Some(before) = self.serve(key, federation, &states) {
+                changed = true;
+                replaced.extend(before.map(|before| (key, before)));
+            }
         }
         if changed {
             let default = self.default_name();
             let served = self.federations.values().map(|served| Arc::clone(&served.federation));
             self.fleet.store(Arc::new(Fleet::new(served, default.as_deref())));
+        }
+        // Not before it is served: who hears of a change and asks at once must see it.
+        for (key, before) in replaced {
+            if let Some(served) = self.federations.get(key) {
+                served.tell_changes(&before);
+            }
+        }
+        for served in ended {
+            served.federation.changes.end();
         }
         let observed = self.observations(&states);
         self.observe.send_if_modified(|known| {
@@ -229,8 +250,13 @@ impl Keeper {
         });
     }
 
-    /// Builds one federation anew if anything that it is made of changed; tells whether it did.
-    fn serve(&mut self, key: &ObjectKey, planned: &FederationPlan, states: &HashMap<ObjectKey, Arc<State>>) -> bool {
+    /// Builds one federation anew if anything that it is made of changed, and gives what was served before, if so.
+    fn serve(
+        &mut self,
+        key: &ObjectKey,
+        planned: &FederationPlan,
+        states: &HashMap<ObjectKey, Arc<State>>,
+    ) -> Option<Option<Served>> {
         let inputs: Vec<_> = planned
             .members
             .iter()
@@ -250,23 +276,24 @@ impl Keeper {
             .collect();
         let known = self.federations.get(key);
         if known.is_some_and(|served| served.plan == *planned && served.inputs == inputs) {
-            return false;
+            return None;
         }
-        let name = key.to_string();
-        let metrics = match known {
-            Some(served) => Arc::clone(&served.federation.metrics),
-            None => Arc::new(self.metrics.federation(&name)),
-        };
-        let federation = Arc::new(build(key, planned, &inputs, metrics));
-        self.federations.insert(
-            key.clone(),
-            Served {
-                plan: planned.clone(),
-                inputs,
-                federation,
+        let lasting = match known {
+            Some(served) => Lasting {
+                changes: Arc::clone(&served.federation.changes),
+                metrics: Arc::clone(&served.federation.metrics),
             },
-        );
-        true
+            None => Lasting {
+                changes: Arc::new(Changes::start(planned.streams.coalesce)),
+                metrics: Arc::new(self.metrics.federation(&key.to_string())),
+            },
+        };
+        let served = Served {
+            plan: planned.clone(),
+            federation: Arc::new(build(key, planned, &inputs, lasting)),
+            inputs,
+        };
+        Some(self.federations.insert(key.clone(), served))
     }
 
     fn default_name(&self) -> Option<String> {
@@ -293,12 +320,7 @@ impl Keeper {
     }
 }
 
-fn build(
-    key: &ObjectKey,
-    planned: &FederationPlan,
-    inputs: &[MemberInput],
-    metrics: Arc<FederationMetrics>,
-) -> Federation {
+fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], lasting: Lasting) -> Federation {
     let mut info = Vec::new();
     let mut own = ObjectWriter::open(&mut info);
     own.string("name", &key.name);
@@ -320,6 +342,7 @@ fn build(
         name: key.to_string(),
         access: planned.access.clone(),
         sessions: planned.sessions,
+        streams: planned.streams,
         members: members
             .map(|(m, input)| Member {
                 name: m.name.clone(),
@@ -329,7 +352,31 @@ fn build(
             .collect(),
         index: Index::build(&catalogs, &server_info),
         server_info,
-        metrics,
+        changes: lasting.changes,
+        metrics: lasting.metrics,
+    }
+}
+
+impl Served {
+    /// Tells those who listen what is other than `before`.
+    fn tell_changes(&self, before: &Self) {
+        let (now, before) = (&self.federation, &before.federation);
+        let differs = |kind: &ListKind| {
+            lists_of(*kind)
+                .iter()
+                .any(|list| !now.index.shows_as(&before.index, *list))
+        };
+        let lists: Vec<ListKind> = ListKind::ALL.into_iter().filter(differs).collect();
+        let access = now.access != before.access;
+        now.changes.tell(&lists, access, now.streams.coalesce);
+    }
+}
+
+fn lists_of(kind: ListKind) -> &'static [List] {
+    match kind {
+        ListKind::Tools => &[List::Tools],
+        ListKind::Resources => &[List::Resources, List::Templates],
+        ListKind::Prompts => &[List::Prompts],
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::access::Access;
+use super::changes::Changes;
 use super::plan::SessionPlan;
+use super::streams::StreamPlan;
 use crate::index::Index;
 use crate::metrics::FederationMetrics;
 use crate::upstream::Upstream;
@@ -27,10 +29,14 @@ pub struct Federation {
     pub access: Access,
     /// Sessions of its Legacy clients.
     pub sessions: SessionPlan,
+    /// Streams of its clients.
+    pub streams: StreamPlan,
     /// Its members, in the order that the index counts them.
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// How those who listen hear of changes.
+    pub changes: Arc<Changes>,
     /// Where its requests are counted.
     pub metrics: Arc<FederationMetrics>,
 }

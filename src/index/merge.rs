@@ -92,6 +92,14 @@ impl Index {
         }
     }
 
+    /// Whether clients of every revision see in `list` what they saw in that of `other`.
+    pub fn shows_as(&self, other: &Self, list: List) -> bool {
+        let (ours, theirs) = (self.list(list), other.list(list));
+        Revision::ALL
+            .into_iter()
+            .all(|revision| ours.result(revision) == theirs.result(revision))
+    }
+
     /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits.
     pub fn resource(&self, uri: &str) -> Option<Target> {
         if let Some(target) = self.resources.target(uri) {

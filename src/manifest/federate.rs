@@ -81,6 +81,9 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
             api_keys: None,
         }),
         sessions: None,
+        streaming: None,
+        notifications: None,
+        limits: None,
     };
     let mut federation = MCPFederation::new(NAME, spec);
     federation.metadata.namespace = Some(namespace.to_owned());

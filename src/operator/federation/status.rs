@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
     use crate::api::server::ServerInfo;
-    use crate::fleet::{Content, Reference, ReferenceKind, References, SessionPlan};
+    use crate::fleet::{Content, Reference, ReferenceKind, References, SessionPlan, StreamPlan};
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn federation(generation: i64, status: Option<MCPFederationStatus>) -> MCPFederation {
@@ -342,6 +342,7 @@ mod tests {
                 members: plan,
                 access: Access::Anonymous,
                 sessions: SessionPlan::default(),
+                streams: StreamPlan::default(),
             };
             Self {
                 observation: Some(seen(&plan, 3)),

@@ -1,0 +1,258 @@
+//! How those who listen to a federation hear that what they see has changed.
+//!
+//! Nobody is sent anything: changes are counted, and a listener compares the counts with those it knows. So one that
+//! reads slowly holds up nobody, misses nothing, and costs the same however much changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::defaults;
+
+/// A list that clients are told the changes of; templates count as resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    Tools,
+    Resources,
+    Prompts,
+}
+
+/// How often each list has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub tools: u64,
+    pub resources: u64,
+    pub prompts: u64,
+}
+
+/// What listeners are told of a federation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// How often each list has changed.
+    pub counts: Counts,
+    /// How often it was said anew who may connect.
+    pub access: u64,
+    /// Whether it is not served any more.
+    pub gone: bool,
+}
+
+/// The changes of one federation, for as long as it is served.
+#[derive(Debug)]
+pub struct Changes {
+    epoch: u64,
+    seen: watch::Sender<Seen>,
+    told: watch::Receiver<News>,
+    listens: AtomicUsize,
+}
+
+/// One of the places for listens; given back when dropped.
+#[derive(Debug)]
+pub struct Place(Arc<Changes>);
+
+/// What has happened, told or not.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    news: News,
+    coalesce: Duration,
+}
+
+impl ListKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Resources, Self::Prompts];
+}
+
+impl Counts {
+    /// The count of one list.
+    pub fn of(self, kind: ListKind) -> u64 {
+        match kind {
+            ListKind::Tools => self.tools,
+            ListKind::Resources => self.resources,
+            ListKind::Prompts => self.prompts,
+        }
+    }
+
+    /// The count of one list, to be changed.
+    pub fn of_mut(&mut self, kind: ListKind) -> &mut u64 {
+        match kind {
+            ListKind::Tools => &mut self.tools,
+            ListKind::Resources => &mut self.resources,
+            ListKind::Prompts => &mut self.prompts,
+        }
+    }
+}
+
+impl Changes {
+    /// Changes that are told at once when they are the first, and together where they follow within `coalesce`. Must
+    /// be called within a runtime.
+    pub fn start(coalesce: Duration) -> Self {
+        let news = News::default();
+        let (seen, changes) = watch::channel(Seen { news, coalesce });
+        let (tell, told) = watch::channel(news);
+        tokio::spawn(announce(changes, tell));
+        Self {
+            epoch: epoch(),
+            seen,
+            told,
+            listens: AtomicUsize::new(0),
+        }
+    }
+
+    /// What is told, now and from now on.
+    pub fn listen(&self) -> watch::Receiver<News> {
+        self.told.clone()
+    }
+
+    /// Tells counts of this federation and process from those of others.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// One of `most` places for listens, if one is free.
+    pub fn place(self: &Arc<Self>, most: usize) -> Option<Place> {
+        let taken = self
+            .listens
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                (taken < most).then(|| taken + 1)
+            });
+        taken.is_ok().then(|| Place(Arc::clone(self)))
+    }
+
+    /// These lists have changed, and `access` whether it was said anew who may connect. What follows within
+    /// `coalesce` is told together.
+    pub fn tell(&self, lists: &[ListKind], access: bool, coalesce: Duration) {
+        self.seen.send_if_modified(|seen| {
+            seen.coalesce = coalesce;
+            for kind in lists {
+                *seen.news.counts.of_mut(*kind) += 1;
+            }
+            seen.news.access += u64::from(access);
+            access || !lists.is_empty()
+        });
+    }
+
+    /// It is not served any more.
+    pub fn end(&self) {
+        self.seen.send_modify(|seen| seen.news.gone = true);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.listens.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts begin with each process and each federation; those of another beginning must not be taken for these.
+fn epoch() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness, counts of another process may look like ours, and a client hears of a change too late.
+    rand::fill(&mut bytes).map_or(0, |()| u64::from_ne_bytes(bytes))
+}
+
+/// Tells what is seen: the first change of a burst at once, the rest when none has followed for a while, or when it
+/// goes on for too long.
+async fn announce(mut seen: watch::Receiver<Seen>, tell: watch::Sender<News>) {
+    while seen.changed().await.is_ok() {
+        let Seen { news, coalesce } = *seen.borrow_and_update();
+        tell.send_replace(news);
+        settled(seen.clone(), news, coalesce).await;
+    }
+}
+
+/// Waits until nothing has changed for `coalesce`, a second at most; not where access changes or all ends.
+async fn settled(mut seen: watch::Receiver<Seen>, told: News, coalesce: Duration) {
+    let latest = Instant::now() + defaults::COALESCE_MAX;
+    loop {
+        let quiet = (Instant::now() + coalesce).min(latest);
+        tokio::select! {
+            () = sleep_until(quiet) => return,
+            changed = seen.changed() => {
+                let news = seen.borrow_and_update().news;
+                if changed.is_err() || news.gone || news.access != told.access {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_millis(100);
+
+    async fn next(news: &mut watch::Receiver<News>) -> Option<News> {
+        let changed = timeout(Duration::from_millis(500), news.changed()).await;
+        changed
+            .is_ok_and(|told| told.is_ok())
+            .then(|| *news.borrow_and_update())
+    }
+
+    #[tokio::test]
+    async fn the_first_of_a_burst_is_told_at_once_and_the_rest_together() {
+        let changes = Changes::start(WINDOW);
+        let mut news = changes.listen();
+        let started = Instant::now();
+        changes.tell(&[ListKind::Tools], false, WINDOW);
+        assert_eq!(next(&mut news).await.unwrap().counts.tools, 1);
+        assert!(started.elapsed() < WINDOW);
+        for _ in 0..20 {
+            changes.tell(&[ListKind::Tools, ListKind::Prompts], false, WINDOW);
+        }
+        let told = next(&mut news).await.unwrap();
+        let counts = Counts {
+            tools: 21,
+            resources: 0,
+            prompts: 20,
+        };
+        assert_eq!(told.counts, counts);
+        assert_eq!(next(&mut news).await, None, "nothing is told twice");
+    }
+
+    #[tokio::test]
+    async fn a_burst_without_end_is_told_of_after_a_second() {
+        let changes = Changes::start(WINDOW);
+        let mut news = changes.listen();
+        let (started, mut told) = (Instant::now(), Vec::new());
+        while told.len() < 2 {
+            changes.tell(&[ListKind::Resources], false, WINDOW);
+            sleep(Duration::from_millis(10)).await;
+            if news.has_changed().unwrap() {
+                news.mark_unchanged();
+                told.push(started.elapsed());
+            }
+        }
+        assert!(told[0] < WINDOW && told[1] > Duration::from_millis(900), "{told:?}");
+    }
+
+    #[tokio::test]
+    async fn the_end_and_a_change_of_access_are_not_waited_with() {
+        let changes = Changes::start(WINDOW);
+        let mut news = changes.listen();
+        changes.tell(&[ListKind::Tools], false, WINDOW);
+        next(&mut news).await.unwrap();
+        let started = Instant::now();
+        changes.tell(&[], true, WINDOW);
+        assert_eq!(next(&mut news).await.unwrap().access, 1);
+        changes.end();
+        assert!(next(&mut news).await.unwrap().gone);
+        assert!(started.elapsed() < WINDOW);
+    }
+
+    #[tokio::test]
+    async fn places_are_given_back() {
+        let changes = Arc::new(Changes::start(WINDOW));
+        let first = changes.place(2).unwrap();
+        let _second = changes.place(2).unwrap();
+        assert!(changes.place(2).is_none());
+        drop(first);
+        assert!(changes.place(2).is_some());
+    }
+}
