@@ -17,6 +17,7 @@ mod examples;
 mod gateway;
 mod interop;
 mod invalid;
+mod lanes;
 mod leader;
 mod metrics;
 mod param_headers;

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use super::wire;
 
@@ -53,10 +54,21 @@ pub(crate) enum Answer {
     },
     /// An event stream whose events come one after the other, each after this long.
     Stream(Vec<(Duration, Value)>),
+    /// An event stream of what is sent to it; it ends when nobody can send any more.
+    Live(Events),
     Hang,
 }
 
+/// The receiving end of [`Answer::live`].
+pub(crate) type Events = Arc<Mutex<Option<mpsc::UnboundedReceiver<Value>>>>;
+
 impl Answer {
+    /// An event stream, and what sends events on it.
+    pub(crate) fn live() -> (mpsc::UnboundedSender<Value>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self::Live(Arc::new(Mutex::new(Some(receiver)))))
+    }
+
     pub(crate) fn json(status: u16, body: Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self::Respond {
@@ -218,8 +230,20 @@ async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, 
             tokio::time::sleep(Duration::from_secs(3600)).await;
             StatusCode::GATEWAY_TIMEOUT.into_response()
         }
+        Answer::Live(events) => {
+            let receiver = events.lock().unwrap().take().unwrap();
+            let events = futures::stream::unfold(receiver, async |mut receiver| {
+                let message = receiver.recv().await?;
+                Some((
+                    Ok::<_, std::convert::Infallible>(format!("data: {message}\n\n")),
+                    receiver,
+                ))
+            });
+            let response = Response::builder().header("content-type", "text/event-stream");
+            response.body(Body::from_stream(events)).unwrap()
+        }
         Answer::Stream(events) => {
-            let (sender, receiver) = tokio::sync::mpsc::channel::<Result<String, std::convert::Infallible>>(1);
+            let (sender, receiver) = mpsc::channel::<Result<String, std::convert::Infallible>>(1);
             tokio::spawn(async move {
                 for (pause, message) in events {
                     tokio::time::sleep(pause).await;
