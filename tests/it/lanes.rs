@@ -294,7 +294,8 @@ fn answered(seen: &Seen, open: &mut HashMap<String, Open>) -> Answer {
         if waiting.answers.len() == waiting.missing {
             let names = waiting.answers.values().map(|answer| {
                 let name = &answer["result"]["content"]["name"];
-                name.as_str().or(answer["result"]["action"].as_str()).unwrap_or("error")
+                let action = &answer["result"]["action"];
+                name.as_str().or_else(|| action.as_str()).unwrap_or("error")
             });
             let text = names.collect::<Vec<_>>().join("+");
             drop(waiting.say.send(done(&waiting.id, &text)));

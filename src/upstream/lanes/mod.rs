@@ -32,8 +32,7 @@ pub(super) struct Lanes {
     timeouts: Timeouts,
     stop: CancellationToken,
     pool: Pool<Connection>,
-    most: usize,
-    idle: Duration,
+    bounds: Bounds,
     /// Lanes that are being opened or closed.
     tasks: TaskTracker,
 }
@@ -41,20 +40,17 @@ pub(super) struct Lanes {
 impl Lanes {
     /// None yet, to the server at `endpoint`; none any more once `stop` is cancelled.
     pub(super) fn new(server: String, endpoint: Endpoint, timeouts: Timeouts, stop: CancellationToken) -> Arc<Self> {
-        let (most, idle) = match endpoint {
-            Endpoint::Http(_) => (defaults::SESSION_LANES_MAX, defaults::SESSION_LANE_IDLE),
-            Endpoint::Stdio(_) => (defaults::PROCESS_LANES_MAX, defaults::PROCESS_LANE_IDLE),
+        let bounds = match endpoint {
+            Endpoint::Http(_) => Bounds {
+                most: defaults::SESSION_LANES_MAX,
+                idle: defaults::SESSION_LANE_IDLE,
+            },
+            Endpoint::Stdio(_) => Bounds {
+                most: defaults::PROCESS_LANES_MAX,
+                idle: defaults::PROCESS_LANE_IDLE,
+            },
         };
-        Arc::new(Self {
-            server,
-            endpoint,
-            timeouts,
-            stop,
-            pool: Pool::new(most),
-            most,
-            idle,
-            tasks: TaskTracker::new(),
-        })
+        Self::within(bounds, server, endpoint, timeouts, stop)
     }
 
     /// Carries `call` over a lane of its owner, which is opened if there is none. `shared` is the connection that
@@ -80,9 +76,7 @@ impl Lanes {
                 () = self.stop.cancelled() => break,
                 () = sleep(defaults::LANE_SWEEP) => {}
             }
-            for lane in self.pool.remove_idle(self.idle) {
-                self.close(lane);
-            }
+            self.close_idle();
         }
         for lane in self.pool.remove_all() {
             self.close(lane);
@@ -97,6 +91,30 @@ impl Lanes {
         let telling = lanes.iter().filter(|lane| lane.questions.declared().roots);
         let telling = telling.filter_map(|lane| lane.opened.get()?.as_ref().ok());
         join_all(telling.map(|connection| connection.tell(ROOTS_CHANGED))).await;
+    }
+
+    fn within(
+        bounds: Bounds,
+        server: String,
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            endpoint,
+            timeouts,
+            stop,
+            pool: Pool::new(bounds.most),
+            bounds,
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    fn close_idle(&self) {
+        for lane in self.pool.remove_idle(self.bounds.idle) {
+            self.close(lane);
+        }
     }
 
     async fn call_once(
@@ -148,7 +166,7 @@ impl Lanes {
                 }
                 Taken::Full => match self.pool.remove_oldest_idle() {
                     Some(lane) => self.close(lane),
-                    None => return Err(Error::NoLane(self.most)),
+                    None => return Err(Error::NoLane(self.bounds.most)),
                 },
             }
         }
@@ -190,6 +208,14 @@ impl Lanes {
     }
 }
 
+/// How many lanes there are, and how long.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    most: usize,
+    /// One that is unused for this long is closed.
+    idle: Duration,
+}
+
 /// What becomes of a lane after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -218,3 +244,6 @@ fn has_ended(lane: &Lane<Connection>) -> bool {
 }
 
 const ROOTS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+
+#[cfg(test)]
+mod tests;
