@@ -4,6 +4,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
 use crate::mcp::meta::{self, VersionClaim};
+use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{self, Members};
 use crate::mcp::{Method, ParamHeaders, Revision, RpcError, headers};
 
@@ -65,6 +66,20 @@ pub fn check(
         if headers::decode(named).as_deref() != Some(target.as_ref()) {
             return Err(mismatch(format!("Mcp-Name does not match params.{member}")));
         }
+    }
+    if let Some(level) = own_meta.and_then(|own| own.get(meta::LOG_LEVEL)) {
+        let level = object::string(level);
+        level.and_then(|level| LogLevel::parse(&level)).ok_or_else(|| {
+            let error = RpcError::new(
+                RpcError::INVALID_PARAMS,
+                format!(
+                    "params._meta[{:?}] is not a level; levels are {}",
+                    meta::LOG_LEVEL,
+                    LogLevel::names()
+                ),
+            );
+            refusal(StatusCode::BAD_REQUEST, error)
+        })?;
     }
     Ok(known)
 }
@@ -163,6 +178,7 @@ mod tests {
         let list = ("mcp-method", "tools/list");
         let meta = format!("{{{META}}}");
         let future = meta.replace("2026-07-28", "2031-01-01");
+        let odd_level = meta.replace("}}}", r#"},"io.modelcontextprotocol/logLevel":"loud"}}"#);
         let no_capabilities = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
         let call = format!(r#"{{"name":"a",{META}}}"#);
         let called = ("mcp-method", "tools/call");
@@ -181,6 +197,7 @@ mod tests {
             ("tools/list", &future, vec![version, list], (400, -32020)),
             ("tools/list", no_capabilities, vec![version, list], (400, -32602)),
             ("tools/list", "{}", vec![version, list], (400, -32602)),
+            ("tools/list", &odd_level, vec![version, list], (400, -32602)),
             ("ping", &meta, vec![version, ("mcp-method", "ping")], (404, -32601)),
             (
                 "initialize",

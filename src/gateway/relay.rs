@@ -24,10 +24,8 @@ pub(super) struct Relay {
 pub(super) enum Logs {
     /// None.
     Silent,
-    /// Those of this level and above.
+    /// Those of this level and above, and those whose level nobody knows.
     From(LogLevel),
-    /// Whatever the server sees fit to tell.
-    All,
 }
 
 /// How far a request has come, over all rounds of a server.
@@ -42,14 +40,21 @@ impl Logs {
     pub(super) fn of_request(meta: Option<&Members<'_>>) -> Self {
         match meta.and_then(|own| own.string(meta::LOG_LEVEL)) {
             None => Self::Silent,
-            Some(level) => LogLevel::parse(&level).map_or(Self::All, Self::From),
+            Some(level) => LogLevel::parse(&level).map_or(Self::Silent, Self::From),
+        }
+    }
+
+    /// The level, if any are wanted.
+    pub(super) const fn level(self) -> Option<LogLevel> {
+        match self {
+            Self::Silent => None,
+            Self::From(level) => Some(level),
         }
     }
 
     fn want(self, params: Option<&Members<'_>>) -> bool {
         match self {
             Self::Silent => false,
-            Self::All => true,
             Self::From(least) => {
                 let level = params.and_then(|params| params.string("level"));
                 level

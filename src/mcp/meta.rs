@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::notice::LogLevel;
 use super::object::{self, Members, ObjectWriter};
 use super::version::{Era, Revision};
 
@@ -50,17 +51,18 @@ pub struct Hop<'a> {
     pub capabilities: &'a str,
     /// The token by which it may tell progress.
     pub progress_token: Option<u64>,
+    /// From which level on it may log; told to a Modern server only.
+    pub log_level: Option<LogLevel>,
 }
 
 /// Writes the `_meta` member of a request to an upstream: the client's own keys as they are, none of the keys that
 /// speak of the client's hop, and those of our hop instead.
 pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members<'_>>, hop: Hop<'_>) {
-    let travels = |name: &str| !is_of_one_hop(name) || (name == LOG_LEVEL && hop.era == Era::Modern);
     let kept = || {
         client
             .into_iter()
             .flat_map(Members::iter)
-            .filter(|(name, _)| travels(name))
+            .filter(|(name, _)| !is_of_one_hop(name))
     };
     if hop.era == Era::Legacy && hop.progress_token.is_none() && kept().next().is_none() {
         return;
@@ -76,6 +78,9 @@ pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members
         meta.string(PROTOCOL_VERSION, Revision::LATEST.as_str());
         meta.member(CLIENT_CAPABILITIES, hop.capabilities);
         meta.member(CLIENT_INFO, OWN_INFO);
+        if let Some(level) = hop.log_level {
+            meta.string(LOG_LEVEL, level.as_str());
+        }
     }
     meta.close();
 }
@@ -109,6 +114,7 @@ mod tests {
             era,
             capabilities: "{}",
             progress_token: None,
+            log_level: None,
         };
         write_for_upstream(&mut params, members.as_ref(), hop);
         params.close();

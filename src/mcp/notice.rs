@@ -37,6 +37,11 @@ impl LogLevel {
         Self::Emergency,
     ];
 
+    /// Their names, for a person.
+    pub fn names() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+
     /// The level of this exact name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)

@@ -31,6 +31,7 @@ pub(crate) fn discover_params() -> Vec<u8> {
         era: Era::Modern,
         capabilities: CAPABILITIES,
         progress_token: None,
+        log_level: None,
     };
     meta::write_for_upstream(&mut params, None, hop);
     params.close();

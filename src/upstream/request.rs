@@ -101,6 +101,7 @@ impl Call<'_> {
             era,
             capabilities: &self.features.to_json(era),
             progress_token: wants_progress.then_some(id),
+            log_level: self.log_level,
         };
         meta::write_for_upstream(&mut params, self.meta, hop);
         params.close();
@@ -143,6 +144,7 @@ pub(crate) fn list_params(era: Era, cursor: Option<&str>) -> Vec<u8> {
         era,
         capabilities: CAPABILITIES,
         progress_token: None,
+        log_level: None,
     };
     meta::write_for_upstream(&mut params, None, hop);
     params.close();

@@ -26,9 +26,11 @@ use self::parked::Parked;
 use self::state::Used;
 use super::answer::Answer;
 use super::dispatch::Request;
+use super::relay::Logs;
 use super::session::{SessionId, Sessions};
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
+use crate::mcp::notice::LogLevel;
 use crate::mcp::{Era, Features, Id, Revision, RpcError, message, shape};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
@@ -110,9 +112,14 @@ impl<'a> Hop<'a> {
             owner,
             features,
             answers: None,
-            log_level: None,
+            log_level: self.log_level(),
             ear,
         }
+    }
+
+    /// From which level on the client wants to hear what the server logs.
+    fn log_level(&self) -> Option<LogLevel> {
+        Logs::of_request(self.request.meta).level()
     }
 
     /// The revision that is spoken with the server, as far as it is known.

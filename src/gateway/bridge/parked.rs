@@ -19,6 +19,7 @@ use crate::gateway::relay::Relay;
 use crate::gateway::session::SessionId;
 use crate::index::Target;
 use crate::mcp::asking::{Asking, Said};
+use crate::mcp::notice::LogLevel;
 use crate::mcp::{Envelope, Features, Members, Method, Revision};
 use crate::upstream::{Asked, Call, Ear, Error, Owner, Reply, Upstream};
 
@@ -85,6 +86,7 @@ impl Conversation {
             target: hop.target.clone(),
             features: asker.features.clone(),
             owner: asker.owner(),
+            log_level: hop.log_level(),
             ear: Arc::clone(&ear),
         };
         Self {
@@ -260,6 +262,7 @@ struct OwnCall {
     target: Target,
     features: Features,
     owner: Owner,
+    log_level: Option<LogLevel>,
     ear: Arc<ParkingEar>,
 }
 
@@ -281,7 +284,7 @@ impl OwnCall {
             owner: self.owner,
             features: &self.features,
             answers: None,
-            log_level: None,
+            log_level: self.log_level,
             ear: Some(self.ear),
         };
         self.upstream.call(call).await
