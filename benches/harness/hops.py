@@ -1,8 +1,10 @@
 """What can stand between the load generator and the server."""
 
+import json
 import re
 import string
 import time
+import urllib.request
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -17,24 +19,41 @@ ENVOY_CONCURRENCY = 2
 IDLE = 5
 
 
+# What the server behind the hops speaks, and how it is told so.
+UPSTREAMS = {"both eras": [], "Legacy only": ["--era", "legacy", "--sessions"]}
+
+
 class Hop(NamedTuple):
     name: str
     url: str
     tool: str
     pid: Optional[int]
+    # The server behind it.
+    upstream: str
+
+    def serves(self, era, upstream):
+        """Whether a client of this era can be served: only the gateway translates."""
+        return self.name == "gateway" or era == "legacy" or upstream == "both eras"
+
+    def upstream_counts(self):
+        """How many requests the server got, and how many of them were calls."""
+        with urllib.request.urlopen(self.upstream.replace("/mcp", "/stats"), timeout=5) as answer:
+            counts = json.load(answer)
+        return counts["requests"], counts["tool_calls"]
 
 
-def start(stack, programs, names, directory):
-    """Starts the server and the named hops before it; `stack` ends them."""
-    upstream = start_upstream(stack, programs)
+def start(stack, programs, names, directory, upstream):
+    """Starts a server and the named hops before it; `stack` ends them."""
+    directory.mkdir()
+    url = start_upstream(stack, programs, UPSTREAMS[upstream])
     hops = []
     for name in names:
         if name == "direct":
-            hops.append(Hop(name, upstream, "echo", None))
+            hops.append(Hop(name, url, "echo", None, url))
         elif name == "envoy":
-            hops.append(start_envoy(stack, programs, upstream, directory))
+            hops.append(start_envoy(stack, programs, url, directory))
         else:
-            hops.append(start_gateway(stack, programs, {"echo": upstream}, directory)[0])
+            hops.append(start_gateway(stack, programs, {"echo": url}, directory)[0])
     return hops
 
 
@@ -46,8 +65,8 @@ def idle_memory(stack, programs, directory):
     return process.rss_kib()
 
 
-def start_upstream(stack, programs):
-    process = stack.enter_context(Process("echo-upstream", [programs.upstream]))
+def start_upstream(stack, programs, arguments=()):
+    process = stack.enter_context(Process("echo-upstream", [programs.upstream, *arguments]))
     return process.wait_for("its address", lambda line: after("listening on ", line))
 
 
@@ -59,7 +78,7 @@ def start_envoy(stack, programs, upstream, directory):
     options = ["--concurrency", str(ENVOY_CONCURRENCY), "--disable-hot-restart", "--log-level", "error"]
     process = stack.enter_context(Process("envoy", [programs.envoy, "--config-path", config, *options]))
     process.wait_for_port(port)
-    return Hop("envoy", f"http://127.0.0.1:{port}/mcp", "echo", process.pid)
+    return Hop("envoy", f"http://127.0.0.1:{port}/mcp", "echo", process.pid, upstream)
 
 
 def start_gateway(stack, programs, remotes, directory):
@@ -71,7 +90,8 @@ def start_gateway(stack, programs, remotes, directory):
     url = process.wait_for("its endpoint", lambda line: re.search(r"http://\S+/default/bench/mcp", line))[0]
     for name in remotes:
         process.wait_for(f"server {name}", lambda line, name=name: re.match(rf"server {name} ready\b", line))
-    return Hop("gateway", url, f"{next(iter(remotes))}__echo", process.pid), process
+    name, upstream = next(iter(remotes.items()))
+    return Hop("gateway", url, f"{name}__echo", process.pid, upstream), process
 
 
 def remote(name, url):

@@ -9,8 +9,8 @@ BEGIN = "<!-- the following is written by benches/run --write -->"
 END = "<!-- the end of what benches/run --write writes -->"
 
 HEAD = """\
-| era | connections | hop | calls/s | p50 ms | p99 ms | CPU µs/call | RSS MiB | calls/s ÷ Envoy | CPU ÷ Envoy |
-|---|---:|---|---:|---:|---:|---:|---:|---:|---:|"""
+| server | client | connections | hop | calls/s | p50 ms | p99 ms | CPU µs/call | RSS MiB | requests/call | calls/s ÷ Envoy | CPU ÷ Envoy |
+|---|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
 
 def render(rounds, idle, arguments, command):
@@ -32,10 +32,14 @@ def row(case, reports, rounds):
         value = middle(key)
         return "–" if value is None else f"{value / scale:.{digits}f}"
 
-    cells = [case.era.capitalize(), str(case.connections), case.hop]
+    cells = [case.upstream, case.era.capitalize(), str(case.connections), case.hop]
     cells += [shown("calls_per_second", 0), shown("p50_ms", 2), shown("p99_ms", 2)]
     cells += [shown("cpu_micros_per_call", 0), shown("rss_kib", 1, 1024)]
+    cells.append(shown("upstream_requests_per_call", 2))
     envoy = rounds.get(case._replace(hop="envoy"))
+    if envoy is None:
+        # Where Envoy cannot serve this client, it is compared by the one that it can serve.
+        envoy = rounds.get(case._replace(hop="envoy", era="legacy"))
     cells += [ratio(reports, envoy, key) for key in ("calls_per_second", "cpu_micros_per_call")]
     return f"| {' | '.join(cells)} |"
 
