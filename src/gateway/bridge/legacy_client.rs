@@ -42,12 +42,13 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         (None, Some(name)) => Owner::Principal(name.into()),
         (None, None) => Owner::Nobody,
     };
-    let ear = request.intermediate.map(|out| {
-        Arc::new(StreamEar {
+    let ear = request.intermediate.and_then(|out| {
+        let ear = StreamEar {
             relay: Relay::new(request.meta, Logs::Silent, out.clone()),
             client: client.clone().filter(|client| client.features.is_interactive()),
             server: hop.server_revision(),
-        })
+        };
+        (ear.client.is_some() || ear.relay.wants_any()).then(|| Arc::new(ear))
     });
     let call = hop.call(&features, owner, ear.clone().map(|ear| ear as _));
     let mut rounds = Rounds::default();
