@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -218,11 +219,15 @@ impl Lanes {
     /// Closes a lane that is out of the pool.
     fn close(&self, lane: Arc<Lane<Connection>>) {
         self.metrics.lanes(self.pool.len());
-        self.tasks.spawn(async move {
+        let close = async move {
             if let Ok(connection) = lane.opened.wait().await {
                 connection.close().await;
             }
-        });
+        };
+        // A call may be dropped where there is no runtime any more.
+        if let Ok(runtime) = Handle::try_current() {
+            self.tasks.spawn_on(close, &runtime);
+        }
     }
 }
 

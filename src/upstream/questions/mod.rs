@@ -147,8 +147,9 @@ impl Questions {
         }
     }
 
-    /// Takes a log message from where nothing names a call; of whom it is not known it is dropped.
-    pub(crate) fn hear_log(&self, notification: &[u8]) {
+    /// Takes a notification for the client of a call from where nothing names one; if it could be another's, it is
+    /// dropped.
+    pub(crate) fn hear_notification(&self, notification: &[u8]) {
         let ear = self.lock().unnamed(self.unnamed).and_then(|call| call.ear.clone());
         if let Some(ear) = ear {
             ear.heard(notification);
