@@ -20,6 +20,7 @@ pub struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     upstream_up: GaugeVec,
+    upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
     upstream_seconds: HistogramVec,
     upstream_failures: IntCounterVec,
@@ -64,10 +65,11 @@ pub struct SessionMetrics {
 }
 
 /// The handles of one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerMetrics {
     name: String,
     up: Gauge,
+    lanes: Gauge,
     answered: IntCounter,
     failed: IntCounter,
     seconds: Histogram,
@@ -138,6 +140,11 @@ impl Metrics {
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
+                &["server"],
+            )?,
+            upstream_lanes: gauge(
+                "mcpfleet_upstream_lanes",
+                "Sessions with a server, or processes of it, that callers have of their own.",
                 &["server"],
             )?,
             upstream_requests: counter(
@@ -212,6 +219,7 @@ impl Metrics {
         ServerMetrics {
             name: name.to_owned(),
             up: self.upstream_up.with_label_values(&[name]),
+            lanes: self.upstream_lanes.with_label_values(&[name]),
             answered: self.upstream_requests.with_label_values(&[name, "answered"]),
             failed: self.upstream_requests.with_label_values(&[name, "failed"]),
             seconds: self.upstream_seconds.with_label_values(&[name]),
@@ -241,6 +249,7 @@ impl Metrics {
     /// Removes every series of the server `name`.
     pub fn forget_server(&self, name: &str) {
         remove_series(&self.upstream_up, "server", name);
+        remove_series(&self.upstream_lanes, "server", name);
         remove_series(&self.upstream_requests, "server", name);
         remove_series(&self.upstream_seconds, "server", name);
         remove_series(&self.upstream_failures, "server", name);
@@ -277,6 +286,12 @@ impl ServerMetrics {
     /// Tells whether the server can be called now.
     pub fn up(&self, up: bool) {
         self.up.set(f64::from(u8::from(up)));
+    }
+
+    /// Tells how many sessions with the server, or processes of it, callers have of their own.
+    pub fn lanes(&self, count: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
+        self.lanes.set(count as f64);
     }
 
     /// Counts a request that took `elapsed`, and whether an answer came.

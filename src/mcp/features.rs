@@ -14,6 +14,8 @@ use super::version::{Era, Revision};
 pub struct Features {
     /// It tells its roots.
     pub roots: bool,
+    /// It tells when they change. Only Legacy clients do.
+    pub roots_change: bool,
     /// It lets its model be asked.
     pub sampling: Option<Sampling>,
     /// It fills forms.
@@ -46,6 +48,8 @@ impl Features {
         let names = |of: &Members<'_>, name: &str| of.get(name).is_some_and(|raw| raw.get().starts_with('{'));
         Self {
             roots: object("roots").is_some(),
+            roots_change: revision.era() == Era::Legacy
+                && object("roots").is_some_and(|roots| roots.get("listChanged").is_some_and(|raw| raw.get() == "true")),
             sampling: object("sampling").map(|sampling| Sampling {
                 context: has_pages && names(&sampling, "context"),
                 tools: has_pages && names(&sampling, "tools"),
@@ -97,7 +101,8 @@ impl Features {
         let mut out = Vec::new();
         let mut object = ObjectWriter::open(&mut out);
         if self.roots {
-            object.member("roots", "{}");
+            let changes = self.roots_change && era == Era::Legacy;
+            object.member("roots", if changes { r#"{"listChanged":true}"# } else { "{}" });
         }
         if let Some(sampling) = self.sampling {
             let mut own = ObjectWriter::open(object.name("sampling"));
@@ -148,8 +153,13 @@ mod tests {
         let expected = r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]}}}"#;
         for revision in [Revision::V2025_11_25, Revision::LATEST] {
             assert_eq!(passed(declared, revision, Era::Modern), expected);
-            assert_eq!(passed(declared, revision, Era::Legacy), expected);
         }
+        // A Modern client says nothing when its roots change, and a Modern server would not hear it.
+        assert_eq!(passed(declared, Revision::LATEST, Era::Legacy), expected);
+        assert_eq!(
+            passed(declared, Revision::V2025_11_25, Era::Legacy),
+            expected.replace(r#""roots":{}"#, r#""roots":{"listChanged":true}"#)
+        );
         assert_eq!(passed("{}", Revision::LATEST, Era::Modern), "{}");
     }
 

@@ -8,6 +8,8 @@ use super::object::{Members, ObjectWriter};
 pub const PROGRESS: &str = "notifications/progress";
 /// A log message.
 pub const MESSAGE: &str = "notifications/message";
+/// A page that a client was asked to open was visited (2025-11-25, elicitation).
+pub const PAGE_VISITED: &str = "notifications/elicitation/complete";
 /// Whoever asked something wants no answer any more.
 pub const CANCELLED: &str = "notifications/cancelled";
 
@@ -69,6 +71,11 @@ pub fn is_list_changed(method: &str) -> bool {
         kind.split_once('/'),
         Some(("tools" | "prompts" | "resources", "list_changed" | "listChanged"))
     )
+}
+
+/// Whether `method` tells the client of a call something, beside its progress, which has a token.
+pub fn is_for_client(method: &str) -> bool {
+    matches!(method, MESSAGE | PAGE_VISITED)
 }
 
 /// The token of a progress notification, if it is a number of ours.

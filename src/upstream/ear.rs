@@ -10,8 +10,9 @@ use crate::mcp::asking::{Asking, Said};
 /// Hears what a server says while it works on one request. Called by whoever reads from the server, so it must not
 /// block; what it cannot take it drops.
 pub trait Ear: fmt::Debug + Send + Sync {
-    /// Takes a whole notification as the server wrote it: progress with the token of the request, or a log message
-    /// on the request's own stream.
+    /// Takes a whole notification as the server wrote it: progress with the token of the request, a log message, or that
+    /// a page was visited. Where the server does not say which call it means, it is heard by the only one, or by the
+    /// latest of a session.
     fn heard(&self, notification: &[u8]);
 
     /// Takes a request of the server that belongs to the call. To drop it is to refuse it.

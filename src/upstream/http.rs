@@ -233,7 +233,7 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
             } else if method == notice::CANCELLED {
                 question.questions.withdraw(&envelope);
             } else if let Some(ear) = question.ear
-                && (method == notice::MESSAGE || notice::progress_token(&envelope) == Some(question.id))
+                && (notice::is_for_client(method) || notice::progress_token(&envelope) == Some(question.id))
             {
                 ear.heard(text);
             }

@@ -53,7 +53,7 @@ impl Upstream {
     pub fn start(name: String, endpoint: Endpoint, timeouts: Timeouts, metrics: ServerMetrics) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
-            lanes: Lanes::new(name.clone(), endpoint.clone(), timeouts, stop.clone()),
+            lanes: Lanes::new(name.clone(), endpoint.clone(), timeouts, metrics.clone(), stop.clone()),
             name,
             endpoint,
             timeouts,

@@ -780,3 +780,29 @@ async fn log_messages_of_a_process_reach_the_only_call() {
     client.text(&upstream, "log").await;
     assert_eq!(client.heard().await["params"]["data"], "hello");
 }
+
+#[tokio::test]
+async fn a_server_that_became_modern_meanwhile_is_spoken_to_as_one() {
+    let is_new = Arc::new(AtomicBool::new(false));
+    let was_replaced = Arc::clone(&is_new);
+    let server = upstream::Upstream::start(move |seen| {
+        let tools = json!([{"name": "t", "inputSchema": {"type": "object"}}]);
+        if was_replaced.load(Ordering::SeqCst) {
+            return upstream::modern(seen, &tools);
+        }
+        upstream::legacy(seen, &tools)
+    })
+    .await;
+    let endpoint = Endpoint::Http(HttpEndpoint {
+        url: format!("http://{}/mcp", server.address).parse().unwrap(),
+        headers: HeaderMap::new(),
+    });
+    let upstream = ready(endpoint, Timeouts::default()).await;
+    is_new.store(true, Ordering::SeqCst);
+    let client = Client::asking(session("a"));
+    assert_eq!(client.text(&upstream, "t").await, "t");
+    let called = server.seen_of("tools/call").pop().unwrap();
+    assert_eq!(called.header("mcp-protocol-version"), Some("2026-07-28"));
+    let capabilities = &called.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(*capabilities, json!({"roots": {}, "elicitation": {"form": {}}}));
+}

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,6 +22,7 @@ use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::request::{Call, Reply};
 use crate::defaults;
+use crate::metrics::ServerMetrics;
 
 pub(super) use self::way::{Holds, Sharing, lane_for};
 
@@ -33,13 +35,20 @@ pub(super) struct Lanes {
     stop: CancellationToken,
     pool: Pool<Connection>,
     bounds: Bounds,
+    metrics: ServerMetrics,
     /// Lanes that are being opened or closed.
     tasks: TaskTracker,
 }
 
 impl Lanes {
     /// None yet, to the server at `endpoint`; none any more once `stop` is cancelled.
-    pub(super) fn new(server: String, endpoint: Endpoint, timeouts: Timeouts, stop: CancellationToken) -> Arc<Self> {
+    pub(super) fn new(
+        server: String,
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        metrics: ServerMetrics,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         let bounds = match endpoint {
             Endpoint::Http(_) => Bounds {
                 most: defaults::SESSION_LANES_MAX,
@@ -50,7 +59,7 @@ impl Lanes {
                 idle: defaults::PROCESS_LANE_IDLE,
             },
         };
-        Self::within(bounds, server, endpoint, timeouts, stop)
+        Self::within(bounds, server, endpoint, timeouts, metrics, stop)
     }
 
     /// Carries `call` over a lane of its owner, which is opened if there is none. `shared` is the connection that
@@ -98,8 +107,10 @@ impl Lanes {
         server: String,
         endpoint: Endpoint,
         timeouts: Timeouts,
+        metrics: ServerMetrics,
         stop: CancellationToken,
     ) -> Arc<Self> {
+        metrics.lanes(0);
         Arc::new(Self {
             server,
             endpoint,
@@ -107,6 +118,7 @@ impl Lanes {
             stop,
             pool: Pool::new(bounds.most),
             bounds,
+            metrics,
             tasks: TaskTracker::new(),
         })
     }
@@ -174,6 +186,7 @@ impl Lanes {
 
     /// Opens `lane` for all who wait for it, whoever of them goes away meanwhile.
     fn open(self: &Arc<Self>, shared: Arc<Connection>, lane: Arc<Lane<Connection>>) {
+        self.metrics.lanes(self.pool.len());
         let lanes = Arc::clone(self);
         self.tasks.spawn(async move {
             let opening = shared.open_another(&lanes.server, &lanes.endpoint, lanes.timeouts, &lane.questions);
@@ -183,7 +196,7 @@ impl Lanes {
             };
             let failed = opened.is_err();
             if failed {
-                lanes.pool.remove(&lane);
+                lanes.forget(&lane, Fate::IsLost);
             }
             // Nobody else sets it.
             drop(lane.opened.set(opened));
@@ -193,18 +206,28 @@ impl Lanes {
         });
     }
 
-    fn forget(self: &Arc<Self>, lane: &Arc<Lane<Connection>>, fate: Fate) {
-        if fate != Fate::Stays && self.pool.remove(lane) && fate == Fate::Closes {
-            self.close(Arc::clone(lane));
+    fn forget(&self, lane: &Arc<Lane<Connection>>, fate: Fate) {
+        if fate == Fate::Stays || !self.pool.remove(lane) {
+            return;
+        }
+        match fate {
+            Fate::Closes => self.close(Arc::clone(lane)),
+            Fate::IsLost | Fate::Stays => self.metrics.lanes(self.pool.len()),
         }
     }
 
+    /// Closes a lane that is out of the pool.
     fn close(&self, lane: Arc<Lane<Connection>>) {
-        self.tasks.spawn(async move {
+        self.metrics.lanes(self.pool.len());
+        let close = async move {
             if let Ok(connection) = lane.opened.wait().await {
                 connection.close().await;
             }
-        });
+        };
+        // A call may be dropped where there is no runtime any more.
+        if let Ok(runtime) = Handle::try_current() {
+            self.tasks.spawn_on(close, &runtime);
+        }
     }
 }
 

@@ -113,6 +113,11 @@ impl<C> Pool<C> {
         Taken::New(lease)
     }
 
+    /// How many lanes there are.
+    pub(super) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Takes `lane` out, so that no other call gets it. False if it was out already.
     pub(super) fn remove(&self, lane: &Arc<Lane<C>>) -> bool {
         self.remove_from(&mut self.shard(&lane.owner), lane)
@@ -322,8 +327,8 @@ mod tests {
             [session("idle")]
         );
         assert!(!pool.remove(&removed[0]), "it is out already");
-        assert_eq!(pool.count.load(Ordering::Acquire), 1);
+        assert_eq!(pool.len(), 1);
         assert_eq!(pool.remove_all().len(), 1);
-        assert_eq!(pool.count.load(Ordering::Acquire), 0);
+        assert_eq!(pool.len(), 0);
     }
 }

@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::mcp::{Features, Members, Method};
+use crate::metrics::Metrics;
 use crate::upstream::endpoint::StdioCommand;
 use crate::upstream::questions::Questions;
 use crate::upstream::request::Body;
@@ -53,10 +54,11 @@ impl Fixture {
             most,
             idle: Duration::from_millis(100),
         };
+        let metrics = Metrics::new().unwrap().server("default/s");
         let opened = Connection::open("s", &endpoint, timeouts, &Questions::none()).await;
         Self {
             shared: Arc::new(opened.unwrap()),
-            lanes: Lanes::within(bounds, "s".into(), endpoint, timeouts, stop.clone()),
+            lanes: Lanes::within(bounds, "s".into(), endpoint, timeouts, metrics, stop.clone()),
             stop,
         }
     }

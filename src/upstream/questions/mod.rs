@@ -147,8 +147,9 @@ impl Questions {
         }
     }
 
-    /// Takes a log message from where nothing names a call; of whom it is not known it is dropped.
-    pub(crate) fn hear_log(&self, notification: &[u8]) {
+    /// Takes a notification for the client of a call from where nothing names one; if it could be another's, it is
+    /// dropped.
+    pub(crate) fn hear_notification(&self, notification: &[u8]) {
         let ear = self.lock().unnamed(self.unnamed).and_then(|call| call.ear.clone());
         if let Some(ear) = ear {
             ear.heard(notification);
@@ -164,9 +165,6 @@ impl Questions {
     fn ask(self: &Arc<Self>, call: Option<&Begun>, id: Id<'_>, kind: Asking, params: &str) -> Heard {
         let refusal = || Heard::Reply(Bytes::from(response(id.as_json(), kind.refusal())));
         let mut state = self.lock();
-        if state.open.iter().any(|open| open.id == id.as_json()) {
-            return Heard::Nothing;
-        }
         let call = call
             .map(Begun::in_flight)
             .or_else(|| state.unnamed(self.unnamed))
@@ -174,6 +172,10 @@ impl Questions {
         let Some((call, ear)) = call.and_then(|call| Some((Arc::clone(&call), call.ear.clone()?))) else {
             return refusal();
         };
+        let is_repeated = |open: &Open| open.id == id.as_json() && Arc::ptr_eq(&open.call, &call);
+        if state.open.iter().any(is_repeated) {
+            return Heard::Nothing;
+        }
         if state.open.len() >= defaults::LANE_QUESTIONS_MAX {
             return refusal();
         }

@@ -17,8 +17,8 @@ pub(super) enum Incoming {
     Progress(u64, Bytes),
     /// Another notification: the whole message, as it was written.
     Notification(Bytes),
-    /// A log message: the whole message, as it was written.
-    Log(Bytes),
+    /// A notification for the client of a call, a log message most often: the whole message, as it was written.
+    ForClient(Bytes),
     /// It takes a request of its own back: the whole message, as it was written.
     Withdrawal(Bytes),
     /// A request: the whole message, as it was written.
@@ -78,7 +78,7 @@ fn classify(envelope: &Envelope<'_>, message: Bytes) -> Incoming {
     match (&envelope.method, envelope.id.is_some(), id) {
         (Some(method), false, _) => match (method.as_str(), notice::progress_token(envelope)) {
             (notice::PROGRESS, Some(token)) => Incoming::Progress(token, message),
-            (notice::MESSAGE, _) => Incoming::Log(message),
+            (method, _) if notice::is_for_client(method) => Incoming::ForClient(message),
             (notice::CANCELLED, _) => Incoming::Withdrawal(message),
             _ => Incoming::Notification(message),
         },
@@ -156,7 +156,7 @@ mod tests {
         let request = r#"{"jsonrpc":"2.0","id":"p-1","method":"ping"}"#;
         assert_eq!(one(request), Incoming::Request(request.into()));
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
-        assert_eq!(one(log), Incoming::Log(log.into()));
+        assert_eq!(one(log), Incoming::ForClient(log.into()));
         let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}"#;
         assert_eq!(one(withdrawal), Incoming::Withdrawal(withdrawal.into()));
         let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":3}}"#;

@@ -190,7 +190,7 @@ fn deliver(message: Incoming, link: &Arc<Link>, server: &str, told: &mut Told) {
                 dropped_notifications(dropped, server);
             }
         }
-        Incoming::Log(message) => link.questions.hear_log(&message),
+        Incoming::ForClient(message) => link.questions.hear_notification(&message),
         Incoming::Withdrawal(message) => {
             if let Ok(envelope) = Envelope::parse(&message, usize::MAX) {
                 link.questions.withdraw(&envelope);
