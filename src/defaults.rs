@@ -27,6 +27,20 @@ pub const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const CATALOG_TTL: Duration = Duration::from_secs(60);
 /// Calls whose headers a server refuses make its catalog be read again no sooner after the last time.
 pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
+/// A server that was found to be Legacy is asked again after this long whether it still is.
+pub const ERA_VERDICT_TTL: Duration = Duration::from_secs(10 * 60);
+/// Lists are read, for the first time, when the first try to listen has had its outcome, but no later than this.
+pub const LISTEN_PATIENCE: Duration = Duration::from_millis(250);
+/// A stream of changes that lasted this long was of use, and is opened again without a growing pause.
+pub const STREAM_OF_USE: Duration = Duration::from_secs(10);
+/// The shortest pause before a stream is opened again, whatever the server asks for.
+pub const STREAM_RETRY_MIN: Duration = Duration::from_millis(100);
+/// Most resources of one server that are subscribed to.
+pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+/// Longest URI of a resource that is subscribed to.
+pub const SUBSCRIPTION_URI_MAX: usize = 2_048;
+/// Changes of resources that are kept for those who pass them on; who does not keep up loses the oldest.
+pub const NOTICES_KEPT: usize = 256;
 /// A failed upstream is tried again after this long, doubling up to [`RETRY_MAX`].
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two tries of a failed upstream.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
 use super::source::{ContainerSource, PackageSource, RemoteSource};
+use crate::mcp::Revision;
 
 /// What the server is: exactly one of container, package and remote; and how it is used.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -62,6 +63,12 @@ pub struct MCPServerSpec {
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+    /// Which protocol is spoken with the server; the gateway finds out by itself where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Whether the gateway listens for changes of what the server offers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notifications: Option<Notifications>,
     /// How long the gateway waits for the server, in durations such as 500ms, 10s or 1h30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
@@ -71,6 +78,57 @@ pub struct MCPServerSpec {
     /// True: the server is in no federation, and nothing of it is deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+}
+
+/// Which protocol is spoken with a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.version) || self.era != 'Auto'")
+        .message("version goes with era: Modern or era: Legacy; set era, or remove version")
+        .field_path(".era"),
+    validation = Rule::new(format!(
+        "!has(self.version) || self.era != 'Legacy' || self.version in ['{}']",
+        Revision::LEGACY.map(Revision::as_str).join("', '")
+    ))
+    .message("with era: Legacy the version is 2024-11-05, 2025-03-26, 2025-06-18 or 2025-11-25; later ones go with \
+              era: Modern")
+    .field_path(".version"),
+    validation = Rule::new(format!(
+        "!has(self.version) || self.era != 'Modern' || self.version.matches('^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}$') && \
+         self.version >= '{}'", Revision::LATEST
+    ))
+    .message("with era: Modern the version is 2026-07-28 or the date of a later one; earlier ones go with era: Legacy")
+    .field_path(".version")
+)]
+pub struct Protocol {
+    /// Auto: the server is asked. Modern: it is taken to speak 2026-07-28, and not asked, for servers that answer no
+    /// discovery. Legacy: it is offered a handshake at once, for servers that cannot bear a question before it.
+    #[serde(default)]
+    pub era: ProtocolEra,
+    /// The revision that is spoken (Modern), or offered in the handshake (Legacy); the newest of the era by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 10))]
+    pub version: Option<String>,
+}
+
+/// Eras of the protocol, as a server is pinned to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ProtocolEra {
+    #[default]
+    Auto,
+    Modern,
+    Legacy,
+}
+
+/// Whether the gateway listens for changes of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notifications {
+    /// False: no streams are held open to hear of changes; lists are read again every 60s, and no resource is subscribed
+    /// to.
+    #[serde(default = "yes")]
+    pub enabled: bool,
 }
 
 /// How long the gateway waits for a server; durations such as 500ms, 10s or 1h30m.
@@ -227,6 +285,10 @@ pub struct WithheldTool {
 
 fn default_replicas() -> i32 {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn is_zero(number: &i64) -> bool {

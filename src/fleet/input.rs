@@ -7,10 +7,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
-use crate::api::server::Timeouts as TimeoutSpec;
+use crate::api::server::{Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{Header, RemoteSource};
 use crate::api::{MCPFederation, MCPServer};
-use crate::upstream::{Endpoint, HttpEndpoint, Timeouts};
+use crate::mcp::{Era, Revision};
+use crate::upstream::{Endpoint, HttpEndpoint, Pin, Terms, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -27,7 +28,11 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
         labels: metadata.labels.clone().unwrap_or_default(),
         allowed_namespaces: policy.map(|p| p.allowed_namespaces.clone()).unwrap_or_default(),
         disabled: server.spec.disabled,
-        timeouts: timeouts(server.spec.timeouts.as_ref()),
+        terms: Terms {
+            timeouts: timeouts(server.spec.timeouts.as_ref()),
+            pin: pin(server.spec.protocol.as_ref()),
+            notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
+        },
         endpoint,
     }
 }
@@ -58,6 +63,25 @@ pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
         list: given(spec.list).unwrap_or(default.list),
         call: given(spec.call),
         resource: given(spec.resource).unwrap_or(default.resource),
+    }
+}
+
+/// Which protocol a manifest pins a server to. What no rule lets through counts as not said.
+fn pin(spec: Option<&Protocol>) -> Pin {
+    let Some(spec) = spec else {
+        return Pin::None;
+    };
+    match spec.era {
+        ProtocolEra::Auto => Pin::None,
+        ProtocolEra::Modern => {
+            let name = spec.version.as_deref().unwrap_or(Revision::LATEST.as_str());
+            Pin::Modern(name.to_owned())
+        }
+        ProtocolEra::Legacy => {
+            let named = spec.version.as_deref().and_then(Revision::parse);
+            let legacy = named.filter(|revision| revision.era() == Era::Legacy);
+            Pin::Legacy(legacy.unwrap_or(Revision::LATEST_LEGACY))
+        }
     }
 }
 
@@ -184,7 +208,7 @@ mod tests {
         assert_eq!(input.key, ObjectKey::new("team", "web"));
         assert_eq!(input.labels, BTreeMap::from([("tier".into(), "one".into())]));
         assert_eq!(input.allowed_namespaces.from, NamespacesFrom::Same);
-        assert_eq!(input.timeouts, Timeouts::default());
+        assert_eq!(input.terms, Terms::default());
         assert!(!input.disabled);
     }
 
@@ -195,6 +219,26 @@ mod tests {
         assert_eq!(timeouts.connect, Timeouts::default().connect);
         assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
         assert_eq!(timeouts.list, TIMEOUT_MAX);
+    }
+
+    #[test]
+    fn a_protocol_is_pinned_by_its_era_and_the_version_defaults_to_the_newest() {
+        let pinned = |protocol: serde_json::Value| {
+            let spec = json!({"remote": {"url": "http://example.com/mcp"}, "protocol": protocol});
+            pin(server(&spec).spec.protocol.as_ref())
+        };
+        assert_eq!(pinned(json!({})), Pin::None);
+        assert_eq!(pinned(json!({"era": "Auto"})), Pin::None);
+        assert_eq!(pinned(json!({"era": "Modern"})), Pin::Modern("2026-07-28".into()));
+        assert_eq!(
+            pinned(json!({"era": "Modern", "version": "2027-01-15"})),
+            Pin::Modern("2027-01-15".into())
+        );
+        assert_eq!(pinned(json!({"era": "Legacy"})), Pin::Legacy(Revision::V2025_11_25));
+        assert_eq!(
+            pinned(json!({"era": "Legacy", "version": "2025-03-26"})),
+            Pin::Legacy(Revision::V2025_03_26)
+        );
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn server_info(peer: &Peer) -> ServerInfo {
     ServerInfo {
         name: peer.name.clone(),
         version: peer.version.clone(),
-        protocol_version: peer.revision.to_string(),
+        protocol_version: peer.revision_name.to_string(),
         era: peer.era().to_string(),
     }
 }

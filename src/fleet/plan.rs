@@ -11,7 +11,7 @@ pub use super::unresolved::Unresolved;
 use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
-use crate::upstream::{Endpoint, Timeouts};
+use crate::upstream::{Endpoint, Terms};
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,8 +33,8 @@ pub struct ServerInput {
     pub allowed_namespaces: AllowedNamespaces,
     /// True: in no federation.
     pub disabled: bool,
-    /// How long it is waited for.
-    pub timeouts: Timeouts,
+    /// How it is dealt with.
+    pub terms: Terms,
     /// Where it is reached, or why that is not known.
     pub endpoint: Result<Endpoint, Unresolved>,
 }
@@ -75,8 +75,8 @@ pub struct FleetPlan {
 pub struct ServerPlan {
     /// Where it is reached.
     pub endpoint: Endpoint,
-    /// How long it is waited for.
-    pub timeouts: Timeouts,
+    /// How it is dealt with.
+    pub terms: Terms,
 }
 
 /// One federation to serve.
@@ -146,7 +146,7 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
                 (*key).clone(),
                 ServerPlan {
                     endpoint,
-                    timeouts: server.timeouts,
+                    terms: server.terms.clone(),
                 },
             ))
         })
@@ -367,7 +367,7 @@ mod tests {
             labels: BTreeMap::from([("tier".into(), "one".into())]),
             allowed_namespaces: AllowedNamespaces::default(),
             disabled: false,
-            timeouts: Timeouts::default(),
+            terms: Terms::default(),
             endpoint: Err(unresolved),
         }
     }

@@ -174,7 +174,12 @@ impl Keeper {
             }
             let name = key.to_string();
             let metrics = self.metrics.server(&name);
-            let upstream = Arc::new(Upstream::start(name, server.endpoint.clone(), server.timeouts, metrics));
+            let upstream = Arc::new(Upstream::start(
+                name,
+                server.endpoint.clone(),
+                server.terms.clone(),
+                metrics,
+            ));
             self.forward_changes(&upstream);
             let held = Held {
                 plan: server.clone(),

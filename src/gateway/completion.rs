@@ -8,7 +8,7 @@ use super::bridge;
 use super::dispatch::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
-use crate::mcp::{Era, Members, Revision, RpcError};
+use crate::mcp::{Era, Members, RpcError};
 
 /// Carries out a completion for a client of `federation`.
 pub(super) async fn complete(federation: &Federation, request: Request<'_>) -> Answer {
@@ -38,7 +38,7 @@ fn completes(member: &crate::fleet::Member) -> bool {
     member
         .upstream
         .as_ref()
-        .is_some_and(|upstream| upstream.offers("completions") || upstream.revision() == Some(Revision::V2024_11_05))
+        .is_some_and(|upstream| upstream.capabilities().completions)
 }
 
 /// Who owns what `params.ref` names.

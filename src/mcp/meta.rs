@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::notice::LogLevel;
 use super::object::{self, Members, ObjectWriter};
-use super::version::{Era, Revision};
+use super::version::Era;
 
 /// The revision of this request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -47,6 +47,8 @@ impl<'a> VersionClaim<'a> {
 pub struct Hop<'a> {
     /// The era of the upstream.
     pub era: Era,
+    /// The name of the revision that is spoken with it.
+    pub revision: &'a str,
     /// The capabilities that are declared to it, as JSON.
     pub capabilities: &'a str,
     /// The token by which it may tell progress.
@@ -75,7 +77,7 @@ pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members
         meta.member(PROGRESS_TOKEN, &token.to_string());
     }
     if hop.era == Era::Modern {
-        meta.string(PROTOCOL_VERSION, Revision::LATEST.as_str());
+        meta.string(PROTOCOL_VERSION, hop.revision);
         meta.member(CLIENT_CAPABILITIES, hop.capabilities);
         meta.member(CLIENT_INFO, OWN_INFO);
         if let Some(level) = hop.log_level {
@@ -112,6 +114,7 @@ mod tests {
         let mut params = ObjectWriter::open(&mut out);
         let hop = Hop {
             era,
+            revision: "2026-07-28",
             capabilities: "{}",
             progress_token: None,
             log_level: None,

@@ -64,6 +64,11 @@ impl LogLevel {
     }
 }
 
+/// A resource that was subscribed to, or a part of it, changed.
+pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// A server begins to tell what was asked for by `subscriptions/listen` (2026-07-28, subscriptions).
+pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
 /// Whether `method` tells that a list changed. One library writes `listChanged`; the specification never did.
 pub fn is_list_changed(method: &str) -> bool {
     let kind = method.strip_prefix("notifications/").unwrap_or_default();
@@ -82,6 +87,33 @@ pub fn is_for_client(method: &str) -> bool {
 pub fn progress_token(notification: &Envelope<'_>) -> Option<u64> {
     let params = Members::parse(notification.params?.get())?;
     params.get(meta::PROGRESS_TOKEN)?.get().parse().ok()
+}
+
+/// The resource that the params of [`RESOURCE_UPDATED`] name, and the params without what names the subscription, which
+/// is of one hop.
+pub fn updated(params: &str) -> Option<(String, String)> {
+    let members = Members::parse(params)?;
+    let uri = members.string("uri")?.into_owned();
+    let own = members.get("_meta").and_then(|raw| Members::parse(raw.get()));
+    let Some(own) = own.filter(|own| own.get(meta::SUBSCRIPTION_ID).is_some()) else {
+        return Some((uri, params.to_owned()));
+    };
+    let mut out = Vec::with_capacity(params.len());
+    let mut object = ObjectWriter::open(&mut out);
+    let kept = || own.iter().filter(|(name, _)| *name != meta::SUBSCRIPTION_ID);
+    for (name, value) in members.iter() {
+        if name != "_meta" {
+            object.member(name, value.get());
+        } else if kept().next().is_some() {
+            let mut own = ObjectWriter::open(object.name(name));
+            for (name, value) in kept() {
+                own.member(name, value.get());
+            }
+            own.close();
+        }
+    }
+    object.close();
+    Some((uri, String::from_utf8(out).ok()?))
 }
 
 /// A progress notification under the client's own `token`, which is JSON; the rest as the server wrote it.

@@ -26,7 +26,7 @@ use crate::gateway::Gateway;
 use crate::gateway::session::{Keyring, Sessions};
 use crate::manifest::{self, CommandServer, Manifests, Sources};
 use crate::metrics::Metrics;
-use crate::upstream::{Endpoint, StdioCommand, Timeouts};
+use crate::upstream::{Endpoint, StdioCommand, Terms, Timeouts};
 
 /// Serves the manifests until the process is asked to stop.
 ///
@@ -113,7 +113,7 @@ async fn plan_input(launcher: &Launcher, manifests: &Manifests) -> PlanInput {
             .as_ref()
             .is_some_and(|timeouts| timeouts.connect.is_some());
         if is_process && !says_how_long {
-            input.timeouts.connect = defaults::PROCESS_START_TIMEOUT;
+            input.terms.timeouts.connect = defaults::PROCESS_START_TIMEOUT;
         }
     }
     servers.extend(manifests.commands.iter().map(command_input));
@@ -132,9 +132,12 @@ fn command_input(command: &CommandServer) -> ServerInput {
         labels: BTreeMap::new(),
         allowed_namespaces: Default::default(),
         disabled: false,
-        timeouts: Timeouts {
-            connect: defaults::PROCESS_START_TIMEOUT,
-            ..Timeouts::default()
+        terms: Terms {
+            timeouts: Timeouts {
+                connect: defaults::PROCESS_START_TIMEOUT,
+                ..Timeouts::default()
+            },
+            ..Terms::default()
         },
         endpoint: Ok(Endpoint::Stdio(StdioCommand {
             program: command.program.clone(),

@@ -6,23 +6,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::known::Known;
 use super::lanes::Holds;
+use super::listening::{Hearing, Words};
 use super::log_level::ToldLevel;
-use super::open;
+use super::open::Opening;
 use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
 use super::state::Peer;
 use super::stdio::StdioConnection;
 use crate::defaults;
 use crate::index::Annotations;
-use crate::mcp::{Envelope, Era, Id, Method, message, notice};
+use crate::mcp::{Envelope, Era, Id, Method, message};
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
@@ -30,7 +31,8 @@ pub(crate) struct Connection {
     peer: Arc<Peer>,
     link: Link,
     ids: AtomicU64,
-    changed: Notify,
+    known: Arc<Known>,
+    words: Words,
     questions: Arc<Questions>,
     told_level: ToldLevel,
 }
@@ -59,19 +61,25 @@ pub(super) struct HttpLink {
 
 impl Connection {
     /// Connects to `endpoint` and shakes hands in the era that the server speaks. What the server asks on the connection
-    /// is for `questions`.
+    /// is for `questions`; `known` is what is known of it anyway.
     pub(crate) async fn open(
         server: &str,
         endpoint: &Endpoint,
         timeouts: Timeouts,
         questions: &Arc<Questions>,
+        known: &Arc<Known>,
     ) -> Result<Self, Error> {
+        let opening = Opening {
+            limit: timeouts.connect,
+            questions,
+            known,
+        };
         match endpoint {
             Endpoint::Http(endpoint) => {
                 let http = Arc::new(HttpPeer::new(endpoint.clone(), timeouts.connect)?);
-                open::over_http(http, timeouts.connect, questions).await
+                opening.over_http(&http).await
             }
-            Endpoint::Stdio(command) => open::over_stdio(server, command, timeouts.connect, questions).await,
+            Endpoint::Stdio(command) => opening.over_stdio(server, command).await,
         }
     }
 
@@ -89,15 +97,22 @@ impl Connection {
         timeouts: Timeouts,
         questions: &Arc<Questions>,
     ) -> Result<Self, Error> {
-        let limit = timeouts.connect;
+        let opening = Opening {
+            limit: timeouts.connect,
+            questions,
+            known: &self.known,
+        };
         let opened = match (&self.link, endpoint) {
-            (Link::Http(link), _) => open::session(Arc::clone(&link.http), limit, questions).await,
-            (Link::Stdio(_), Endpoint::Stdio(command)) => open::process(server, command, limit, questions).await,
-            (Link::Stdio(_), Endpoint::Http(_)) => Self::open(server, endpoint, timeouts, questions).await,
+            (Link::Http(link), _) => opening.session(&link.http).await,
+            (Link::Stdio(_), Endpoint::Stdio(command)) => opening.process(server, command).await,
+            (Link::Stdio(_), Endpoint::Http(_)) => {
+                return Self::open(server, endpoint, timeouts, questions, &self.known).await;
+            }
         };
         match opened {
             Err(Error::Refused(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
-                Self::open(server, endpoint, timeouts, questions).await
+                self.known.verdict.forget();
+                Self::open(server, endpoint, timeouts, questions, &self.known).await
             }
             opened => opened,
         }
@@ -119,9 +134,19 @@ impl Connection {
 
     /// Reads one page of a list.
     pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
-        let params = request::list_params(self.peer.era(), cursor);
-        self.exchange(self.next_id(), method, (None, None), &params, Some(limit))
+        let params = request::list_params(&self.peer, cursor);
+        self.ask(method.as_str(), &params, limit).await
+    }
+
+    /// Asks something of our own.
+    pub(super) async fn ask(&self, method: &'static str, params: &[u8], limit: Duration) -> Result<Reply, Error> {
+        self.exchange(self.next_id(), method, (None, None), params, Some(limit))
             .await
+    }
+
+    /// Asks a Legacy server whether it is there, and whether it knows the session.
+    pub(super) async fn ping(&self, limit: Duration) -> Result<Reply, Error> {
+        self.ask(Method::Ping.as_str(), b"{}", limit).await
     }
 
     /// Carries a client's request. Dropping the future cancels the request at the server.
@@ -154,7 +179,7 @@ impl Connection {
     async fn make_log(&self, call: &Call<'_>, is_shared: bool) {
         let Some(level) = call
             .log_level
-            .filter(|_| self.peer.era() == Era::Legacy && self.peer.offers("logging"))
+            .filter(|_| self.peer.era() == Era::Legacy && self.peer.capabilities.logging)
         else {
             return;
         };
@@ -173,7 +198,7 @@ impl Connection {
                         ear: None,
                         questions: &self.questions,
                         call: None,
-                        changed: &self.changed,
+                        news: &self.known.news,
                     };
                     drop(link.http.ask(&link.headers, question).await);
                 }
@@ -194,20 +219,20 @@ impl Connection {
 
     async fn carry(&self, call: &Call<'_>, begun: Option<&Begun>, limit: Option<Duration>) -> Result<Reply, Error> {
         let id = self.next_id();
-        let params = call.params(self.peer.era(), id);
-        self.exchange(id, call.method, (Some(call), begun), &params, limit)
+        let params = call.params(&self.peer, id);
+        self.exchange(id, call.method.as_str(), (Some(call), begun), &params, limit)
             .await
     }
 
     async fn exchange(
         &self,
         id: u64,
-        method: Method,
+        method: &'static str,
         (call, begun): (Option<&Call<'_>>, Option<&Begun>),
         params: &[u8],
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
-        let body = Bytes::from(message::request(id, method.as_str(), params));
+        let body = Bytes::from(message::request(id, method, params));
         let era = self.peer.era();
         let answer = async {
             match &self.link {
@@ -218,7 +243,7 @@ impl Connection {
                         ear: call.and_then(|call| call.ear.as_deref()),
                         questions: &self.questions,
                         call: begun,
-                        changed: &self.changed,
+                        news: &self.known.news,
                     };
                     link.request(era, method, call, question).await
                 }
@@ -232,7 +257,7 @@ impl Connection {
         };
         let message = answered.map_err(|ended| match ended {
             Ended::TimedOut => Error::Timeout {
-                operation: method.as_str(),
+                operation: method,
                 after: limit.unwrap_or_default(),
             },
             Ended::Lost => Error::Unanswered,
@@ -240,7 +265,7 @@ impl Connection {
         Reply::read(message, id, era)
     }
 
-    fn next_id(&self) -> u64 {
+    pub(super) fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -261,19 +286,29 @@ impl Connection {
         }
     }
 
-    /// Resolves when the server says that one of its lists changed, on whatever stream it says so.
-    pub(crate) async fn list_changed(&self) {
-        match &self.link {
-            Link::Http(_) => self.changed.notified().await,
-            Link::Stdio(child) => loop {
-                let Some(notification) = child.notification().await else {
-                    return std::future::pending().await;
-                };
-                if is_list_changed(&notification) {
-                    return;
-                }
-            },
-        }
+    /// What carries its messages.
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// What the server asks on it.
+    pub(super) fn questions(&self) -> &Arc<Questions> {
+        &self.questions
+    }
+
+    /// Takes what the server says beside its answers.
+    pub(super) fn hearing(&self) -> Hearing<'_> {
+        Hearing::new(&self.known.news, &self.words)
+    }
+
+    /// What the server last said of listens on this connection.
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// What it has in common with other connections to the server.
+    pub(super) fn known(&self) -> &Arc<Known> {
+        &self.known
     }
 
     /// Ends the session or the process.
@@ -291,13 +326,14 @@ impl Connection {
     }
 
     /// The connection to `peer`, whose handshake is done.
-    pub(super) fn new(peer: Peer, link: Link, questions: &Arc<Questions>) -> Self {
+    pub(super) fn new(peer: Peer, link: Link, questions: &Arc<Questions>, known: &Arc<Known>) -> Self {
         questions.negotiated(peer.revision);
         Self {
             peer: Arc::new(peer),
             link,
             ids: AtomicU64::new(FIRST_ID),
-            changed: Notify::new(),
+            known: Arc::clone(known),
+            words: Words::default(),
             questions: Arc::clone(questions),
             told_level: ToldLevel::default(),
         }
@@ -308,15 +344,17 @@ impl HttpLink {
     async fn request(
         &self,
         era: Era,
-        method: Method,
+        method: &'static str,
         call: Option<&Call<'_>>,
         question: Question<'_>,
     ) -> Result<Bytes, Error> {
         let answer = match era {
             Era::Modern => {
                 let mut headers = self.headers.clone();
-                let named = call.filter(|_| method.target().is_some()).map(|call| call.target);
-                routing_headers(&mut headers, method.as_str(), named);
+                let named = call
+                    .filter(|call| call.method.target().is_some())
+                    .map(|call| call.target);
+                routing_headers(&mut headers, method, named);
                 if let Some(call) = call {
                     call.write_param_headers(&mut headers)?;
                 }
@@ -355,14 +393,6 @@ fn echoes_an_id(message: &[u8]) -> bool {
         .is_ok_and(|envelope| envelope.id.and_then(Id::from_raw).is_some())
 }
 
-fn is_list_changed(notification: &[u8]) -> bool {
-    Envelope::parse(notification, defaults::JSON_DEPTH_MAX).is_ok_and(|envelope| {
-        envelope
-            .method
-            .is_some_and(|method| notice::is_list_changed(method.as_str()))
-    })
-}
-
 /// What is still said to a Legacy server when a call is over: that what it asks about it has no answer, and, if nobody
 /// waits for its own answer any more, so much: to it a closed connection means nothing (2025-03-26, transports).
 struct Parting<'a> {
@@ -395,6 +425,6 @@ impl Drop for Parting<'_> {
 }
 
 /// Ids below this one are the handshake's, so that none is used twice in a session.
-const FIRST_ID: u64 = 3;
+const FIRST_ID: u64 = 4;
 /// Parting words are given this long.
 const END_TIMEOUT: Duration = Duration::from_secs(2);

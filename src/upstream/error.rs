@@ -29,6 +29,9 @@ pub enum Error {
     /// The server does not know the session any more.
     #[error("the server ended the session")]
     SessionLost,
+    /// The server speaks a newer era by now.
+    #[error("the server speaks a newer protocol now")]
+    Outdated,
     /// The answer is not what the protocol allows.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -61,6 +64,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it can come of speaking to the server in an era that it is not of.
+    pub(crate) fn may_come_of_the_era(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(400 | 404 | 405 | 406 | 415) | Self::Refused(_) | Self::Protocol(_)
+        )
+    }
+
     /// One CamelCase word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -69,6 +80,7 @@ impl Error {
             Self::Auth(_) => "AuthFailed",
             Self::Status(_) => "BadStatus",
             Self::SessionLost => "SessionLost",
+            Self::Outdated => "Outdated",
             Self::Protocol(_) => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
             Self::Refused(_) => "HandshakeRefused",

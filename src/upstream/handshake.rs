@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::capabilities::Capabilities;
 use super::error::Error;
 use super::state::Peer;
 use crate::defaults;
@@ -19,16 +20,19 @@ pub(crate) enum Verdict {
     Modern(Peer),
     /// It wants a handshake.
     Legacy,
+    /// It speaks this later revision, not the one it was asked in.
+    Later(String),
     /// Nothing, or that we have no revision in common.
     Failed(Error),
 }
 
-/// The params of `server/discover`.
-pub(crate) fn discover_params() -> Vec<u8> {
+/// The params of `server/discover` in the Modern revision called `revision`.
+pub(crate) fn discover_params(revision: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
     let hop = Hop {
         era: Era::Modern,
+        revision,
         capabilities: CAPABILITIES,
         progress_token: None,
         log_level: None,
@@ -38,26 +42,27 @@ pub(crate) fn discover_params() -> Vec<u8> {
     out
 }
 
-/// The params of `initialize` that declare `capabilities`, a JSON object.
-pub(crate) fn initialize_params(capabilities: &str) -> Vec<u8> {
+/// The params of `initialize` that offer `revision` and declare `capabilities`, a JSON object.
+pub(crate) fn initialize_params(revision: Revision, capabilities: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
-    params.string("protocolVersion", Revision::LATEST_LEGACY.as_str());
+    params.string("protocolVersion", revision.as_str());
     params.member("capabilities", capabilities);
     params.member("clientInfo", meta::OWN_INFO);
     params.close();
     out
 }
 
-/// The verdict on an answer over HTTP: its status, and its body if that may be a message.
+/// The verdict on an answer over HTTP to discovery in the revision `tried`: its status, and its body if that may be a
+/// message.
 ///
 /// Refused credentials, throttling and server errors say nothing of the era, whatever their body holds.
-pub(crate) fn judge_http(status: u16, message: Option<&[u8]>) -> Verdict {
+pub(crate) fn judge_http(status: u16, message: Option<&[u8]>, tried: &str) -> Verdict {
     match (status, message) {
         (401 | 403, _) => Verdict::Failed(Error::Auth(status)),
         (429 | 500.., _) => Verdict::Failed(Error::Status(status)),
-        (200..=299, Some(message)) => judge_message(message),
-        (400..=499, Some(message)) => match judge_message(message) {
+        (200..=299, Some(message)) => judge_message(message, tried),
+        (400..=499, Some(message)) => match judge_message(message, tried) {
             Verdict::Modern(_) => Verdict::Legacy,
             verdict => verdict,
         },
@@ -66,16 +71,16 @@ pub(crate) fn judge_http(status: u16, message: Option<&[u8]>) -> Verdict {
     }
 }
 
-/// The verdict on a message.
+/// The verdict on a message that answers discovery in the revision `tried`.
 ///
 /// An ordinary error means Legacy, whatever its code: Legacy servers answer an unknown first request with many. Only
 /// the codes that Modern brought are evidence of it. A list of revisions counts more than the success that carries it.
-pub(crate) fn judge_message(message: &[u8]) -> Verdict {
+pub(crate) fn judge_message(message: &[u8], tried: &str) -> Verdict {
     let Ok(envelope) = Envelope::parse(message, defaults::JSON_DEPTH_MAX) else {
         return Verdict::Legacy;
     };
     if let Some(error) = envelope.error {
-        return judge_error(error);
+        return judge_error(error, tried);
     }
     let discovered = envelope
         .result
@@ -83,16 +88,22 @@ pub(crate) fn judge_message(message: &[u8]) -> Verdict {
     let Some(discovered) = discovered else {
         return Verdict::Legacy;
     };
-    match common_era(&discovered.supported_versions) {
-        Some(Era::Modern) => {
-            let own = discovered
-                .meta
-                .and_then(|mut m| m.remove(meta::SERVER_INFO))
-                .or(discovered.server_info);
-            Verdict::Modern(peer(Revision::LATEST, own.as_ref(), discovered.capabilities.as_ref()))
-        }
-        Some(Era::Legacy) => Verdict::Legacy,
-        None => Verdict::Failed(no_common_revision(&discovered.supported_versions)),
+    let supported = &discovered.supported_versions;
+    if supported.iter().any(|name| name == tried) {
+        let own = discovered
+            .meta
+            .and_then(|mut m| m.remove(meta::SERVER_INFO))
+            .or(discovered.server_info);
+        let peer = peer(Revision::LATEST, own.as_ref(), discovered.capabilities.as_ref());
+        return Verdict::Modern(Peer {
+            revision_name: tried.to_owned().into(),
+            ..peer
+        });
+    }
+    if names_legacy(supported) {
+        Verdict::Legacy
+    } else {
+        Verdict::Failed(no_common_revision(supported))
     }
 }
 
@@ -145,7 +156,9 @@ struct ErrorObject {
     data: Option<Value>,
 }
 
-fn judge_error(raw: &RawValue) -> Verdict {
+/// What a revision that is refused leads to, is told by the list of those that are not: a later one is tried, once; a
+/// Legacy one is shaken hands on (2026-07-28, versioning).
+fn judge_error(raw: &RawValue, tried: &str) -> Verdict {
     let Ok(error) = serde_json::from_str::<ErrorObject>(raw.get()) else {
         return Verdict::Legacy;
     };
@@ -162,13 +175,14 @@ fn judge_error(raw: &RawValue) -> Verdict {
                 .filter_map(Value::as_str)
                 .map(str::to_owned)
                 .collect();
-            match common_era(&names) {
-                Some(Era::Legacy) => Verdict::Legacy,
-                Some(Era::Modern) => Verdict::Failed(Error::Protocol(format!(
-                    "it refuses revision {} and lists it as supported",
-                    Revision::LATEST
+            let later = names.iter().filter(|name| is_later(name)).min();
+            match later {
+                Some(later) if tried == Revision::LATEST.as_str() => Verdict::Later(later.clone()),
+                _ if names.iter().any(|name| name == tried) => Verdict::Failed(Error::Protocol(format!(
+                    "it refuses revision {tried} and lists it as supported"
                 ))),
-                None => Verdict::Failed(no_common_revision(&names)),
+                _ if names_legacy(&names) => Verdict::Legacy,
+                _ => Verdict::Failed(no_common_revision(&names)),
             }
         }
         RpcError::HEADER_MISMATCH | RpcError::MISSING_CLIENT_CAPABILITY => Verdict::Failed(Error::Protocol(format!(
@@ -179,14 +193,17 @@ fn judge_error(raw: &RawValue) -> Verdict {
     }
 }
 
-/// The era to speak with a server that lists `names`; Modern where both are possible.
-fn common_era(names: &[String]) -> Option<Era> {
-    let eras: Vec<Era> = names
-        .iter()
-        .filter_map(|name| Revision::parse(name))
-        .map(Revision::era)
-        .collect();
-    [Era::Modern, Era::Legacy].into_iter().find(|era| eras.contains(era))
+/// Whether `names` has a Legacy revision in it.
+fn names_legacy(names: &[String]) -> bool {
+    let mut known = names.iter().filter_map(|name| Revision::parse(name));
+    known.any(|revision| revision.era() == Era::Legacy)
+}
+
+/// Whether `name` is that of a revision after the ones that are known here: they are called by their dates.
+fn is_later(name: &str) -> bool {
+    let is_date =
+        name.len() == Revision::LATEST.as_str().len() && name.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    is_date && name > Revision::LATEST.as_str()
 }
 
 fn no_common_revision(names: &[String]) -> Error {
@@ -202,17 +219,12 @@ fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) 
         let value = info.and_then(|info| info.get(key)).and_then(Value::as_str);
         limited(value.unwrap_or_default(), 128)
     };
-    let capabilities = capabilities.and_then(Value::as_object);
     Peer {
         revision,
+        revision_name: revision.as_str().into(),
         name: text("name"),
         version: text("version"),
-        capabilities: capabilities
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| limited(name, 128))
-            .take(64)
-            .collect(),
+        capabilities: Capabilities::read(capabilities, revision),
     }
 }
 
@@ -234,13 +246,16 @@ mod tests {
     use super::*;
 
     fn verdict(text: &str) -> String {
-        name(&judge_message(text.as_bytes()))
+        name(&judge_message(text.as_bytes(), TRIED))
     }
+
+    const TRIED: &str = "2026-07-28";
 
     fn name(verdict: &Verdict) -> String {
         match verdict {
-            Verdict::Modern(peer) => format!("modern {} {}", peer.name, peer.capabilities.join("+")),
+            Verdict::Modern(peer) => format!("modern {} {:?}", peer.name, peer.capabilities.tools),
             Verdict::Legacy => "legacy".into(),
+            Verdict::Later(name) => format!("later {name}"),
             Verdict::Failed(e) => format!("failed {}", e.reason()),
         }
     }
@@ -252,7 +267,10 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","id":1,"result":{{"supportedVersions":{versions},"capabilities":{{"tools":{{}}}},"_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"s"}}}}}}}}"#
             )
         };
-        assert_eq!(verdict(&discovered(r#"["2026-07-28","2025-11-25"]"#)), "modern s tools");
+        assert_eq!(
+            verdict(&discovered(r#"["2026-07-28","2025-11-25"]"#)),
+            "modern s Silent"
+        );
         assert_eq!(verdict(&discovered(r#"["2025-11-25"]"#)), "legacy");
         assert_eq!(verdict(&discovered(r#"["2031-01-01"]"#)), "failed ProtocolError");
         assert_eq!(verdict(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), "legacy");
@@ -268,7 +286,7 @@ mod tests {
         }
         assert_eq!(verdict(&error(-32022, r#"{"supported":["2025-11-25"]}"#)), "legacy");
         assert_eq!(
-            verdict(&error(-32022, r#"{"supported":["2099-01-01"]}"#)),
+            verdict(&error(-32022, r#"{"supported":["2026-07-28"]}"#)),
             "failed ProtocolError"
         );
         assert_eq!(verdict(&error(-32022, "null")), "failed ProtocolError");
@@ -276,20 +294,42 @@ mod tests {
     }
 
     #[test]
+    fn a_later_revision_is_tried_once_and_is_then_the_name_that_counts() {
+        let refusal = |supported: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32022,"message":"m","data":{{"supported":{supported}}}}}}}"#
+            )
+        };
+        let later = refusal(r#"["2028-01-01","2027-01-15","2025-11-25","nonsense!!"]"#);
+        assert_eq!(verdict(&later), "later 2027-01-15");
+        assert_eq!(
+            name(&judge_message(later.as_bytes(), "2027-01-15")),
+            "failed ProtocolError"
+        );
+        let other = refusal(r#"["2029-01-01","2025-11-25"]"#);
+        assert_eq!(judge_message(other.as_bytes(), "2027-01-15"), Verdict::Legacy);
+        let found = br#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2027-01-15"],"capabilities":{}}}"#;
+        let Verdict::Modern(peer) = judge_message(found, "2027-01-15") else {
+            panic!("it speaks what was tried");
+        };
+        assert_eq!((peer.revision, &*peer.revision_name), (Revision::LATEST, "2027-01-15"));
+    }
+
+    #[test]
     fn statuses_that_prove_nothing_are_never_taken_for_an_era() {
         for status in [401, 403, 429, 500, 503] {
             assert!(
-                matches!(judge_http(status, Some(b"{}")), Verdict::Failed(_)),
+                matches!(judge_http(status, Some(b"{}"), TRIED), Verdict::Failed(_)),
                 "{status}"
             );
         }
         for status in [400, 404, 405, 406, 415] {
-            assert_eq!(judge_http(status, None), Verdict::Legacy, "{status}");
-            assert_eq!(judge_http(status, Some(b"<html>")), Verdict::Legacy, "{status}");
+            assert_eq!(judge_http(status, None, TRIED), Verdict::Legacy, "{status}");
+            assert_eq!(judge_http(status, Some(b"<html>"), TRIED), Verdict::Legacy, "{status}");
         }
         let unsupported =
             br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m","data":{"supported":["2025-06-18"]}}}"#;
-        assert_eq!(judge_http(400, Some(unsupported)), Verdict::Legacy);
+        assert_eq!(judge_http(400, Some(unsupported), TRIED), Verdict::Legacy);
     }
 
     #[test]

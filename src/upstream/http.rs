@@ -6,21 +6,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
+use super::event_stream::EventStream;
+use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use crate::body::{self, BodyError};
 use crate::defaults;
-use crate::mcp::{Envelope, Kind, headers, message, notice, sse};
+use crate::mcp::{Envelope, Kind, headers, message, notice};
 
 /// One server's endpoint with a connection pool of its own.
 #[derive(Debug)]
@@ -42,8 +44,8 @@ pub(crate) struct Question<'a> {
     pub(crate) questions: &'a Arc<Questions>,
     /// The call that the request carries, if its client can be asked.
     pub(crate) call: Option<&'a Begun>,
-    /// Is told when the server says that one of its lists changed.
-    pub(crate) changed: &'a Notify,
+    /// Takes what the server says of changes.
+    pub(crate) news: &'a News,
 }
 
 /// What came back for a POST.
@@ -55,6 +57,20 @@ pub(crate) struct Answer {
     pub(crate) session: Option<HeaderValue>,
     /// The message in it, if it carries one.
     pub(crate) message: Option<Bytes>,
+}
+
+/// What came back for a request that may be answered by a stream.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Events.
+    Stream(EventStream),
+    /// Anything else.
+    Other {
+        /// The HTTP status.
+        status: u16,
+        /// The message in it, if it may be one.
+        message: Option<Bytes>,
+    },
 }
 
 impl HttpPeer {
@@ -90,6 +106,16 @@ impl HttpPeer {
         map
     }
 
+    /// Opens the server's own stream, with these headers. The caller bounds the time.
+    pub(crate) async fn open_stream(&self, headers: HeaderMap) -> Result<Opened, Error> {
+        opened(self.send(HttpMethod::GET, headers, Bytes::new()).await?).await
+    }
+
+    /// Sends a request whose answer is a stream that goes on.
+    pub(crate) async fn open_stream_by_post(&self, headers: HeaderMap, body: Bytes) -> Result<Opened, Error> {
+        opened(self.send(HttpMethod::POST, headers, body).await?).await
+    }
+
     /// Sends a request and waits for its answer. Dropping the future closes the stream. The caller bounds the time.
     pub(crate) async fn ask(self: &Arc<Self>, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
         let response = self
@@ -97,16 +123,9 @@ impl HttpPeer {
             .await?;
         let status = response.status().as_u16();
         let session = response.headers().get(headers::SESSION_ID).cloned();
-        let message = match media_type(&response) {
-            MediaType::EventStream if response.status().is_success() => {
-                Some(self.read_stream(response.into_body(), headers, &question).await?)
-            }
-            MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
-            _ => {
-                // A short body is read so that the connection can be used again; a long one is not worth it.
-                drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
-                None
-            }
+        let message = match opened(response).await? {
+            Opened::Stream(events) => Some(self.read_stream(events, headers, &question).await?),
+            Opened::Other { message, .. } => message,
         };
         Ok(Answer {
             status,
@@ -127,7 +146,7 @@ impl HttpPeer {
     pub(crate) async fn answer(self: &Arc<Self>, headers: &HeaderMap, questions: &Questions, heard: Heard) {
         let (peer, headers) = (Arc::clone(self), headers.clone());
         // Whether the server still wants the answer is its own affair.
-        let tell = async move |message| tokio::time::timeout(REPLY_TIMEOUT, peer.tell(&headers, message)).await;
+        let tell = async move |message| timeout(REPLY_TIMEOUT, peer.tell(&headers, message)).await;
         match heard {
             Heard::Nothing => {}
             Heard::Reply(message) => {
@@ -168,39 +187,19 @@ impl HttpPeer {
     /// Reads an event stream up to the answer to `question`. Requests of the server are answered on the way.
     async fn read_stream(
         self: &Arc<Self>,
-        mut body: Incoming,
+        mut events: EventStream,
         headers: &HeaderMap,
         question: &Question<'_>,
     ) -> Result<Bytes, Error> {
-        let mut decoder = sse::Decoder::new(defaults::EVENT_MAX);
-        let mut events = Vec::new();
-        loop {
-            let frame = body.frame().await;
-            let ended = frame.is_none();
-            match frame {
-                Some(Ok(frame)) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    decoder
-                        .push(&data, &mut events)
-                        .map_err(|_| Error::TooLarge(defaults::EVENT_MAX))?;
-                }
-                Some(Err(e)) => return Err(Error::Connect(cause(&e))),
-                None => decoder
-                    .finish(&mut events)
-                    .map_err(|_| Error::TooLarge(defaults::EVENT_MAX))?,
-            }
-            for event in events.drain(..) {
-                let Some(text) = event.message() else { continue };
-                match classify(text, question)? {
-                    Seen::Answer => return Ok(Bytes::from(event.data)),
-                    Seen::Request(heard) => self.answer(headers, question.questions, heard).await,
-                    Seen::Other => {}
-                }
-            }
-            if ended {
-                return Err(Error::Protocol("the event stream ended before the answer".into()));
+        while let Some(event) = events.next().await? {
+            let Some(text) = event.message() else { continue };
+            match classify(text, question)? {
+                Seen::Answer => return Ok(Bytes::from(event.data)),
+                Seen::Request(heard) => self.answer(headers, question.questions, heard).await,
+                Seen::Other => {}
             }
         }
+        Err(Error::Protocol("the event stream ended before the answer".into()))
     }
 }
 
@@ -228,11 +227,10 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
         Kind::Response { id: None } => Seen::Answer,
         Kind::Response { .. } => Seen::Other,
         Kind::Notification { method } => {
-            if notice::is_list_changed(method) {
-                question.changed.notify_one();
-            } else if method == notice::CANCELLED {
+            if method == notice::CANCELLED {
                 question.questions.withdraw(&envelope);
-            } else if let Some(ear) = question.ear
+            } else if !question.news.take(method, envelope.params)
+                && let Some(ear) = question.ear
                 && (notice::is_for_client(method) || notice::progress_token(&envelope) == Some(question.id))
             {
                 ear.heard(text);
@@ -240,6 +238,25 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
             Seen::Other
         }
         Kind::Request { id, .. } => Seen::Request(question.questions.hear(question.call, id, &envelope)),
+    })
+}
+
+async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
+    let status = response.status();
+    let message = match media_type(&response) {
+        MediaType::EventStream if status.is_success() => {
+            return Ok(Opened::Stream(EventStream::new(response.into_body())));
+        }
+        MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+        _ => {
+            // A short body is read so that the connection can be used again; a long one is not worth it.
+            drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+            None
+        }
+    };
+    Ok(Opened::Other {
+        status: status.as_u16(),
+        message,
     })
 }
 
@@ -286,7 +303,7 @@ fn tls_config(endpoint: &HttpEndpoint) -> Result<rustls::ClientConfig, Error> {
 }
 
 /// The innermost cause of a failed request, which says more than the outermost, and no address in it.
-fn cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

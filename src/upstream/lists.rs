@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
+use super::capabilities::Offer;
 use super::connection::Connection;
 use super::endpoint::Timeouts;
 use super::error::Error;
@@ -16,7 +17,7 @@ use crate::mcp::RpcError;
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
     let mut catalog = Catalog::new(connection.peer().era());
     for list in List::ALL {
-        if connection.peer().offers(list.capability()) {
+        if connection.peer().capabilities.offer(list) != Offer::None {
             let complete = read_list(connection, list, timeouts, &mut catalog).await?;
             catalog.complete &= complete;
         }

@@ -1,30 +1,44 @@
 //! One hop to one MCP server: connecting in the era it speaks, reading its catalog, carrying requests to it.
 
 pub mod caller;
+pub mod capabilities;
 pub(crate) mod child_log;
 mod connection;
 mod ear;
 pub mod endpoint;
 pub mod error;
+mod event_stream;
 mod handshake;
 mod http;
+mod known;
 mod lanes;
 mod lines;
+mod listening;
 mod lists;
 mod log_level;
+mod news;
 mod open;
+mod pin;
 pub(crate) mod process;
 mod questions;
 mod request;
 mod reread;
 mod state;
 pub(crate) mod stdio;
+mod subscriptions;
 mod supervise;
+mod terms;
+mod verdict;
 
 pub use caller::Owner;
+pub use capabilities::{Capabilities, Offer};
 pub use ear::{Asked, Asker, Ear};
 pub use endpoint::{Endpoint, HttpEndpoint, StdioCommand, Timeouts};
 pub use error::Error;
+pub use news::Notice;
+pub use pin::Pin;
 pub use request::{Answers, Body, Call, Reply};
 pub use state::{Health, Peer, State};
+pub use subscriptions::{SubscribeError, Subscription};
 pub use supervise::Upstream;
+pub use terms::Terms;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -14,169 +13,249 @@ use super::endpoint::StdioCommand;
 use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::known::Known;
+use super::pin::Pin;
 use super::questions::Questions;
 use super::state::Peer;
 use super::stdio::{StdioConnection, StdioError};
+use super::verdict::LegacyWay;
 use crate::mcp::{Era, Method, Revision, headers, message};
 
-/// Connects over HTTP; each of at most three exchanges may take `limit`.
-pub(super) async fn over_http(
-    http: Arc<HttpPeer>,
-    limit: Duration,
-    questions: &Arc<Questions>,
-) -> Result<Connection, Error> {
-    let base = http.base_headers();
-    let mut modern = base.clone();
-    modern.insert(VERSION_HEADER, HeaderValue::from_static(Revision::LATEST.as_str()));
-    let mut routed = modern.clone();
-    routing_headers(&mut routed, Method::Discover.as_str(), None);
-    let answer = ask_http(&http, &routed, Method::Discover, limit, questions).await?;
-    match handshake::judge_http(answer.status, answer.message.as_deref()) {
-        Verdict::Modern(peer) => Ok(Connection::new(
-            peer,
-            Link::Http(HttpLink {
-                http,
-                headers: modern,
-                has_session: false,
-                partings: TaskTracker::new(),
-            }),
-            questions,
-        )),
-        Verdict::Failed(error) => Err(error),
-        Verdict::Legacy => session(http, limit, questions).await,
-    }
+/// A connection in the making.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening<'a> {
+    /// How long each exchange may take, of at most four over HTTP, or all of them with a process.
+    pub(super) limit: Duration,
+    /// What the server asks on the connection.
+    pub(super) questions: &'a Arc<Questions>,
+    /// What is known of the server anyway.
+    pub(super) known: &'a Arc<Known>,
 }
 
-/// Starts a process and connects to it, within `limit`. A Legacy server may ignore the first question, or die of it:
-/// so the handshake is offered beside it after a while, and alone to a second process.
-pub(super) async fn over_stdio(
-    server: &str,
-    command: &StdioCommand,
-    limit: Duration,
-    questions: &Arc<Questions>,
-) -> Result<Connection, Error> {
-    let child = StdioConnection::spawn(server, command, Arc::clone(questions))?;
-    match timeout(limit, find_out(&child, questions)).await {
-        Ok(Ok(Some(peer))) => return finish_stdio(child, peer, questions).await,
-        Ok(Err(error)) => {
-            child.stop().await;
-            return Err(error);
+impl Opening<'_> {
+    /// Connects over HTTP.
+    pub(super) async fn over_http(self, http: &Arc<HttpPeer>) -> Result<Connection, Error> {
+        match &self.known.pin {
+            Pin::Modern(name) => return self.modern(http, Peer::taken_for(name)),
+            Pin::Legacy(_) => return self.session(http).await,
+            Pin::None => {}
         }
-        Ok(Ok(None)) | Err(_) => child.stop().await,
-    }
-    tracing::debug!(
-        server,
-        "the process did not survive discovery; another one is offered the handshake alone"
-    );
-    process(server, command, limit, questions).await
-}
-
-/// Starts a process that gets the handshake alone, within `limit`.
-pub(super) async fn process(
-    server: &str,
-    command: &StdioCommand,
-    limit: Duration,
-    questions: &Arc<Questions>,
-) -> Result<Connection, Error> {
-    let child = StdioConnection::spawn(server, command, Arc::clone(questions))?;
-    let timed_out = Error::Timeout {
-        operation: Method::Initialize.as_str(),
-        after: limit,
-    };
-    match timeout(limit, ask_stdio(&child, Method::Initialize, questions))
-        .await
-        .map_err(|_| timed_out)
-        .and_then(initialized)
-    {
-        Ok(peer) => finish_stdio(child, peer, questions).await,
-        Err(error) => {
-            child.stop().await;
-            Err(error)
+        if self.known.verdict.recall().is_some() {
+            match self.session(http).await {
+                Err(error) => {
+                    self.known.verdict.forget();
+                    if !error.may_come_of_the_era() {
+                        return Err(error);
+                    }
+                }
+                connected => return connected,
+            }
+        }
+        match self.discover(http).await? {
+            Verdict::Modern(peer) => self.modern(http, peer),
+            Verdict::Failed(error) => Err(error),
+            Verdict::Later(name) => Err(refused_its_own(&name)),
+            Verdict::Legacy => {
+                let connection = self.session(http).await?;
+                self.known.verdict.remember(LegacyWay::Handshake);
+                Ok(connection)
+            }
         }
     }
-}
 
-/// Shakes hands over HTTP, which opens a session with a server that keeps any; each of two exchanges may take `limit`.
-pub(super) async fn session(
-    http: Arc<HttpPeer>,
-    limit: Duration,
-    questions: &Arc<Questions>,
-) -> Result<Connection, Error> {
-    let base = http.base_headers();
-    let answer = ask_http(&http, &base, Method::Initialize, limit, questions).await?;
-    let peer = handshake::read_initialized(&checked(&answer, false)?)?;
-    let mut headers = base;
-    headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
-    let has_session = answer.session.is_some();
-    if let Some(session) = answer.session {
-        headers.insert(SESSION_HEADER, session);
+    /// Shakes hands over HTTP, which opens a session with a server that keeps any.
+    pub(super) async fn session(self, http: &Arc<HttpPeer>) -> Result<Connection, Error> {
+        let base = http.base_headers();
+        let answer = self.ask_http(http, &base, self.handshake()).await?;
+        let peer = handshake::read_initialized(&checked(&answer, false)?)?;
+        let mut headers = base;
+        headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
+        let has_session = answer.session.is_some();
+        if let Some(session) = answer.session {
+            headers.insert(SESSION_HEADER, session);
+        }
+        timeout(self.limit, http.tell(&headers, Bytes::from_static(INITIALIZED)))
+            .await
+            .map_err(|_| Error::Timeout {
+                operation: "notifications/initialized",
+                after: self.limit,
+            })??;
+        Ok(self.connection(peer, http, headers, has_session))
     }
-    timeout(limit, http.tell(&headers, Bytes::from_static(INITIALIZED)))
-        .await
-        .map_err(|_| Error::Timeout {
-            operation: "notifications/initialized",
-            after: limit,
-        })??;
-    Ok(Connection::new(
-        peer,
-        Link::Http(HttpLink {
-            http,
+
+    /// Whether a server that was found to be Legacy speaks Modern by now. One that says nothing of it, or cannot be
+    /// reached, does not.
+    pub(super) async fn finds_modern(self, http: &Arc<HttpPeer>) -> bool {
+        matches!(self.discover(http).await, Ok(Verdict::Modern(_)))
+    }
+
+    /// Starts a process and connects to it. A Legacy server may ignore the first question, or die of it: so the
+    /// handshake is offered beside it after a while, and alone to a second process.
+    pub(super) async fn over_stdio(self, server: &str, command: &StdioCommand) -> Result<Connection, Error> {
+        match &self.known.pin {
+            Pin::Modern(name) => {
+                let child = self.spawn(server, command)?;
+                return self.finish_stdio(child, Peer::taken_for(name)).await;
+            }
+            Pin::Legacy(_) => return self.process(server, command).await,
+            Pin::None => {}
+        }
+        if self.known.verdict.recall().is_some() {
+            let connected = self.process(server, command).await;
+            return connected.inspect_err(|_| self.known.verdict.forget());
+        }
+        let child = self.spawn(server, command)?;
+        match timeout(self.limit, self.find_out(&child)).await {
+            Ok(Ok(Some(peer))) => {
+                if peer.era() == Era::Legacy {
+                    self.known.verdict.remember(LegacyWay::Handshake);
+                }
+                return self.finish_stdio(child, peer).await;
+            }
+            Ok(Err(error)) => {
+                child.stop().await;
+                return Err(error);
+            }
+            Ok(Ok(None)) | Err(_) => child.stop().await,
+        }
+        tracing::debug!(
+            server,
+            "the process did not survive discovery; another one is offered the handshake alone"
+        );
+        let connection = self.process(server, command).await?;
+        self.known.verdict.remember(LegacyWay::Handshake);
+        Ok(connection)
+    }
+
+    /// Starts a process that gets the handshake alone.
+    pub(super) async fn process(self, server: &str, command: &StdioCommand) -> Result<Connection, Error> {
+        let child = self.spawn(server, command)?;
+        let timed_out = Error::Timeout {
+            operation: Method::Initialize.as_str(),
+            after: self.limit,
+        };
+        let answer = timeout(self.limit, ask_stdio(&child, self.handshake())).await;
+        match answer.map_err(|_| timed_out).and_then(initialized) {
+            Ok(peer) => self.finish_stdio(child, peer).await,
+            Err(error) => {
+                child.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The verdict on what the server answers to discovery, in the latest revision that is known here, or in a later one
+    /// if it wants that.
+    async fn discover(self, http: &Arc<HttpPeer>) -> Result<Verdict, Error> {
+        match self.discover_in(http, Revision::LATEST.as_str()).await? {
+            Verdict::Later(name) => self.discover_in(http, &name).await,
+            verdict => Ok(verdict),
+        }
+    }
+
+    async fn discover_in(self, http: &Arc<HttpPeer>, revision: &str) -> Result<Verdict, Error> {
+        let mut headers = modern_headers(http, revision)?;
+        routing_headers(&mut headers, Method::Discover.as_str(), None);
+        let answer = self.ask_http(http, &headers, discovery(DISCOVER_ID, revision)).await?;
+        Ok(handshake::judge_http(
+            answer.status,
+            answer.message.as_deref(),
+            revision,
+        ))
+    }
+
+    fn modern(self, http: &Arc<HttpPeer>, peer: Peer) -> Result<Connection, Error> {
+        let headers = modern_headers(http, &peer.revision_name)?;
+        Ok(self.connection(peer, http, headers, false))
+    }
+
+    fn connection(self, peer: Peer, http: &Arc<HttpPeer>, headers: HeaderMap, has_session: bool) -> Connection {
+        let link = HttpLink {
+            http: Arc::clone(http),
             headers,
             has_session,
             partings: TaskTracker::new(),
-        }),
-        questions,
-    ))
-}
-
-async fn ask_http(
-    http: &Arc<HttpPeer>,
-    headers: &HeaderMap,
-    method: Method,
-    limit: Duration,
-    questions: &Arc<Questions>,
-) -> Result<Answer, Error> {
-    let (id, body) = question(method, questions);
-    let question = Question {
-        id,
-        body,
-        ear: None,
-        questions,
-        call: None,
-        changed: &Notify::new(),
-    };
-    timeout(limit, http.ask(headers, question))
-        .await
-        .map_err(|_| Error::Timeout {
-            operation: method.as_str(),
-            after: limit,
-        })?
-}
-
-/// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.
-async fn find_out(child: &StdioConnection, questions: &Questions) -> Result<Option<Peer>, Error> {
-    let discovered = ask_stdio(child, Method::Discover, questions);
-    tokio::pin!(discovered);
-    let shaken = ask_stdio(child, Method::Initialize, questions);
-    if let Ok(answer) = timeout(PROBE_PATIENCE, &mut discovered).await {
-        return judge(answer, shaken).await;
+        };
+        Connection::new(peer, Link::Http(link), self.questions, self.known)
     }
-    tokio::pin!(shaken);
-    tokio::select! {
-        answer = &mut discovered => judge(answer, shaken).await,
-        answer = &mut shaken => initialized(answer).map(Some),
+
+    async fn ask_http(
+        self,
+        http: &Arc<HttpPeer>,
+        headers: &HeaderMap,
+        (method, id, body): FirstQuestion,
+    ) -> Result<Answer, Error> {
+        let question = Question {
+            id,
+            body,
+            ear: None,
+            questions: self.questions,
+            call: None,
+            news: &self.known.news,
+        };
+        timeout(self.limit, http.ask(headers, question))
+            .await
+            .map_err(|_| Error::Timeout {
+                operation: method.as_str(),
+                after: self.limit,
+            })?
+    }
+
+    fn spawn(self, server: &str, command: &StdioCommand) -> Result<StdioConnection, Error> {
+        Ok(StdioConnection::spawn(server, command, Arc::clone(self.questions))?)
+    }
+
+    /// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.
+    async fn find_out(self, child: &StdioConnection) -> Result<Option<Peer>, Error> {
+        let discovered = ask_stdio(child, discovery(DISCOVER_ID, Revision::LATEST.as_str()));
+        tokio::pin!(discovered);
+        let shaken = ask_stdio(child, self.handshake());
+        if let Ok(answer) = timeout(PROBE_PATIENCE, &mut discovered).await {
+            return judge(child, answer, shaken).await;
+        }
+        tokio::pin!(shaken);
+        tokio::select! {
+            answer = &mut discovered => judge(child, answer, shaken).await,
+            answer = &mut shaken => initialized(answer).map(Some),
+        }
+    }
+
+    async fn finish_stdio(self, child: StdioConnection, peer: Peer) -> Result<Connection, Error> {
+        if peer.era() == Era::Legacy {
+            child.notify(Bytes::from_static(INITIALIZED)).await?;
+        }
+        Ok(Connection::new(peer, Link::Stdio(child), self.questions, self.known))
+    }
+
+    fn handshake(self) -> FirstQuestion {
+        let offered = match &self.known.pin {
+            Pin::Legacy(revision) => *revision,
+            Pin::None | Pin::Modern(_) => Revision::LATEST_LEGACY,
+        };
+        let declared = self.questions.declared().to_json(Era::Legacy);
+        let params = handshake::initialize_params(offered, &declared);
+        question(Method::Initialize, INITIALIZE_ID, &params)
     }
 }
 
 /// What an answer to discovery leads to; `shaken` is the handshake, begun or not.
 async fn judge(
+    child: &StdioConnection,
     discovered: Result<Bytes, StdioError>,
     shaken: impl Future<Output = Result<Bytes, StdioError>>,
 ) -> Result<Option<Peer>, Error> {
     let Ok(message) = discovered else { return Ok(None) };
-    match handshake::judge_message(&message) {
+    let mut verdict = handshake::judge_message(&message, Revision::LATEST.as_str());
+    if let Verdict::Later(name) = &verdict {
+        let Ok(message) = ask_stdio(child, discovery(DISCOVER_AGAIN_ID, name)).await else {
+            return Ok(None);
+        };
+        verdict = handshake::judge_message(&message, name);
+    }
+    match verdict {
         Verdict::Modern(peer) => Ok(Some(peer)),
         Verdict::Failed(error) => Err(error),
+        Verdict::Later(name) => Err(refused_its_own(&name)),
         Verdict::Legacy => match shaken.await {
             Ok(message) => handshake::read_initialized(&message).map(Some),
             Err(_) => Ok(None),
@@ -184,8 +263,7 @@ async fn judge(
     }
 }
 
-async fn ask_stdio(child: &StdioConnection, method: Method, questions: &Questions) -> Result<Bytes, StdioError> {
-    let (id, body) = question(method, questions);
+async fn ask_stdio(child: &StdioConnection, (_, id, body): FirstQuestion) -> Result<Bytes, StdioError> {
     child.request(id, body, None).await
 }
 
@@ -193,27 +271,32 @@ fn initialized(answer: Result<Bytes, StdioError>) -> Result<Peer, Error> {
     handshake::read_initialized(&answer?)
 }
 
-async fn finish_stdio(child: StdioConnection, peer: Peer, questions: &Arc<Questions>) -> Result<Connection, Error> {
-    if peer.era() == Era::Legacy {
-        child.notify(Bytes::from_static(INITIALIZED)).await?;
-    }
-    Ok(Connection::new(peer, Link::Stdio(child), questions))
+fn refused_its_own(name: &str) -> Error {
+    Error::Protocol(format!("it refuses revision {name}, which it lists as supported"))
 }
 
-/// Discovery or handshake as a whole message, with its id.
-fn question(method: Method, questions: &Questions) -> (u64, Bytes) {
-    let (id, params) = match method {
-        Method::Discover => (DISCOVER_ID, handshake::discover_params()),
-        _ => {
-            let declared = questions.declared().to_json(Era::Legacy);
-            (INITIALIZE_ID, handshake::initialize_params(&declared))
-        }
-    };
-    (id, Bytes::from(message::request(id, method.as_str(), &params)))
+fn modern_headers(http: &HttpPeer, revision: &str) -> Result<HeaderMap, Error> {
+    let mut headers = http.base_headers();
+    let name = HeaderValue::from_str(revision);
+    let name = name.map_err(|_| Error::Protocol("its revision has a name that no header can carry".into()))?;
+    headers.insert(VERSION_HEADER, name);
+    Ok(headers)
+}
+
+/// A question that a connection begins with: method, id and the whole message.
+type FirstQuestion = (Method, u64, Bytes);
+
+fn discovery(id: u64, revision: &str) -> FirstQuestion {
+    question(Method::Discover, id, &handshake::discover_params(revision))
+}
+
+fn question(method: Method, id: u64, params: &[u8]) -> FirstQuestion {
+    (method, id, Bytes::from(message::request(id, method.as_str(), params)))
 }
 
 const DISCOVER_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
+const DISCOVER_AGAIN_ID: u64 = 3;
 const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 const VERSION_HEADER: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const SESSION_HEADER: HeaderName = HeaderName::from_static(headers::SESSION_ID);

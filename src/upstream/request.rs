@@ -11,6 +11,7 @@ use super::caller::Owner;
 use super::ear::Ear;
 use super::error::Error;
 use super::handshake::CAPABILITIES;
+use super::state::Peer;
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::notice::LogLevel;
@@ -71,9 +72,10 @@ pub enum Body<'a> {
 }
 
 impl Call<'_> {
-    /// The params for a server of `era` in our request `id`: the target by its original name, `_meta` of our hop, the
+    /// The params for `peer` in our request `id`: the target by its original name, `_meta` of our hop, the
     /// rest as written. Progress is asked for under the id, if the client wants it and somebody hears it.
-    pub(crate) fn params(&self, era: Era, id: u64) -> Vec<u8> {
+    pub(crate) fn params(&self, peer: &Peer, id: u64) -> Vec<u8> {
+        let era = peer.era();
         let size: usize = self
             .params
             .iter()
@@ -99,6 +101,7 @@ impl Call<'_> {
         let wants_progress = self.ear.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
         let hop = Hop {
             era,
+            revision: &peer.revision_name,
             capabilities: &self.features.to_json(era),
             progress_token: wants_progress.then_some(id),
             log_level: self.log_level,
@@ -134,14 +137,15 @@ impl Call<'_> {
 }
 
 /// The params of a list method.
-pub(crate) fn list_params(era: Era, cursor: Option<&str>) -> Vec<u8> {
+pub(crate) fn list_params(peer: &Peer, cursor: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
     if let Some(cursor) = cursor {
         params.string("cursor", cursor);
     }
     let hop = Hop {
-        era,
+        era: peer.era(),
+        revision: &peer.revision_name,
         capabilities: CAPABILITIES,
         progress_token: None,
         log_level: None,
@@ -188,6 +192,12 @@ impl Reply {
         }
     }
 
+    /// Whether it is an error that names no request, as servers of another era give it.
+    pub(crate) fn is_of_no_request(&self) -> bool {
+        let id = |envelope: Envelope<'_>| envelope.id.and_then(crate::mcp::Id::from_raw).is_some();
+        self.failed && Envelope::parse(&self.message, defaults::JSON_DEPTH_MAX).is_ok_and(|envelope| !id(envelope))
+    }
+
     /// Whether the server refused the request for its headers, before it did anything.
     pub(crate) fn refuses_headers(&self) -> bool {
         matches!(self.body(), Body::Error(error) if error_code(error) == Some(RpcError::HEADER_MISMATCH))
@@ -212,6 +222,7 @@ fn range_in(whole: &[u8], part: &RawValue) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::Revision;
 
     fn params(era: Era, client: &str) -> String {
         call_params(era, client, &Features::default(), None)
@@ -232,7 +243,14 @@ mod tests {
             log_level: None,
             ear: None,
         };
-        String::from_utf8(call.params(era, 7)).unwrap()
+        let peer = Peer {
+            revision: match era {
+                Era::Legacy => Revision::LATEST_LEGACY,
+                Era::Modern => Revision::LATEST,
+            },
+            ..Peer::taken_for("2026-07-28")
+        };
+        String::from_utf8(call.params(&peer, 7)).unwrap()
     }
 
     #[test]

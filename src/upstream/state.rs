@@ -1,11 +1,13 @@
 //! What is known of an upstream now.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::index::Catalog;
 use crate::mcp::{Era, Revision};
 
+use super::capabilities::Capabilities;
 use super::error::Error;
 
 /// What is known of an upstream now.
@@ -36,12 +38,14 @@ pub enum Health {
 pub struct Peer {
     /// The revision that is spoken with it.
     pub revision: Revision,
+    /// The name by which the revision is called on the wire: that of a later one, where the server speaks nothing older.
+    pub revision_name: Cow<'static, str>,
     /// Its name; not unique and not trusted.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The names of its capabilities.
-    pub capabilities: Vec<String>,
+    /// What it declared that it can do.
+    pub capabilities: Capabilities,
 }
 
 impl Health {
@@ -71,8 +75,14 @@ impl Peer {
         self.revision.era()
     }
 
-    /// Whether it declared the capability `name`.
-    pub fn offers(&self, name: &str) -> bool {
-        self.capabilities.iter().any(|capability| capability == name)
+    /// A server that is taken to speak the Modern revision called `name`, and was not asked.
+    pub(crate) fn taken_for(name: &str) -> Self {
+        Self {
+            revision: Revision::LATEST,
+            revision_name: name.to_owned().into(),
+            name: String::new(),
+            version: String::new(),
+            capabilities: Capabilities::UNKNOWN,
+        }
     }
 }

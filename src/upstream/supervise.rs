@@ -1,27 +1,34 @@
 //! One task per upstream: connect, read the catalog, keep both fresh, and try again with patience.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Owner;
+use super::capabilities::Capabilities;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
+use super::known::Known;
 use super::lanes::{Lanes, lane_for};
+use super::listening::{self, Beginning};
 use super::lists;
+use super::news::Notice;
 use super::questions::Questions;
 use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::{Health, State};
+use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
+use super::terms::Terms;
 use crate::defaults;
 use crate::index::{Annotations, Catalog, List};
-use crate::mcp::{Method, Revision};
+use crate::mcp::{Era, Method, Revision};
 use crate::metrics::ServerMetrics;
 
 /// One server as the gateway holds it.
@@ -36,6 +43,7 @@ struct Inner {
     name: String,
     endpoint: Endpoint,
     timeouts: Timeouts,
+    known: Arc<Known>,
     /// The connection that everybody shares: it reads the catalog.
     live: ArcSwapOption<Connection>,
     lanes: Arc<Lanes>,
@@ -50,13 +58,19 @@ struct Inner {
 
 impl Upstream {
     /// Starts to hold the server `name` (`namespace/name`). Must be called within a runtime.
-    pub fn start(name: String, endpoint: Endpoint, timeouts: Timeouts, metrics: ServerMetrics) -> Self {
+    pub fn start(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
+        let Terms {
+            timeouts,
+            pin,
+            notifications,
+        } = terms;
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
             lanes: Lanes::new(name.clone(), endpoint.clone(), timeouts, metrics.clone(), stop.clone()),
             name,
             endpoint,
             timeouts,
+            known: Arc::new(Known::new(pin, notifications)),
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
@@ -83,14 +97,38 @@ impl Upstream {
         self.inner.state.borrow().peer.as_ref().map(|peer| peer.revision)
     }
 
-    /// Whether it declared the capability `name`.
-    pub fn offers(&self, name: &str) -> bool {
-        self.inner
-            .state
-            .borrow()
-            .peer
-            .as_ref()
-            .is_some_and(|peer| peer.offers(name))
+    /// What it declared that it can do, in its last handshake.
+    pub fn capabilities(&self) -> Capabilities {
+        let state = self.inner.state.borrow();
+        state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
+    }
+
+    /// Changes of resources from now on, of those that somebody subscribed to. Who does not keep up loses the oldest.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.inner.known.news.notices()
+    }
+
+    /// Subscribes to the resource `uri`, as the server knows it, until the subscription is dropped; however many do, the
+    /// server is asked once. It is kept when the connection is made anew. Waits until the server accepted, at most
+    /// `timeouts.resource`.
+    ///
+    /// # Errors
+    /// Says why the resource is not subscribed to.
+    pub async fn subscribe(&self, uri: &str) -> Result<Subscription, SubscribeError> {
+        let known = &self.inner.known;
+        if !known.news.are_heeded() {
+            return Err(SubscribeError::NotHeeded);
+        }
+        let connection = self.inner.live.load_full().ok_or(SubscribeError::NotConnected)?;
+        if !connection.peer().capabilities.subscribe {
+            return Err(SubscribeError::NotOffered);
+        }
+        let notices = known.news.notices();
+        let mut hold = Subscriptions::hold(known, uri)?;
+        timeout(self.inner.timeouts.resource, hold.accepted())
+            .await
+            .map_err(|_| SubscribeError::Timeout)??;
+        Ok(Subscription::new(hold, notices))
     }
 
     /// Carries a client's request to the server. Dropping the future cancels it there.
@@ -151,9 +189,14 @@ impl Inner {
             {
                 self.send_as_annotated_now(call).await.unwrap_or(Ok(reply))
             }
-            Err(error @ Error::Connect(_)) => {
+            // Nobody is there, or a server of another era.
+            Err(error @ (Error::Connect(_) | Error::Status(400 | 404 | 405))) => {
                 self.doubt.notify_one();
                 Err(error)
+            }
+            Ok(reply) if connection.peer().era() == Era::Modern && reply.is_of_no_request() => {
+                self.doubt.notify_one();
+                Ok(reply)
             }
             answer => answer,
         }
@@ -224,17 +267,23 @@ impl Inner {
         }
     }
 
-    /// Connects and reads the catalog.
-    async fn establish(&self) -> Result<Arc<Connection>, Error> {
-        let connection =
-            Arc::new(Connection::open(&self.name, &self.endpoint, self.timeouts, &Questions::none()).await?);
-        match self.refresh(&connection).await {
-            Ok(()) => Ok(connection),
-            Err(error) => {
-                connection.close().await;
-                Err(error)
-            }
-        }
+    /// Connects.
+    async fn connect(&self) -> Result<Arc<Connection>, Error> {
+        let questions = Questions::none();
+        let opened = Connection::open(&self.name, &self.endpoint, self.timeouts, &questions, &self.known).await;
+        opened.map(Arc::new)
+    }
+
+    /// Serves from `connection` and listens on it until it is of no more use. `None`: the server is let go of.
+    async fn use_up(&self, connection: &Arc<Connection>) -> Option<Ended> {
+        let (beginning, was_ready) = (Beginning::now(), AtomicBool::new(false));
+        let error = tokio::select! {
+            () = self.stop.cancelled() => return None,
+            error = self.hold(connection, &beginning, &was_ready) => error,
+            error = listening::listen(connection, self.timeouts, &beginning) => error,
+        };
+        let was_ready = was_ready.into_inner();
+        Some(Ended { error, was_ready })
     }
 
     /// Reads the catalog over `connection` and publishes both.
@@ -252,7 +301,7 @@ impl Inner {
             let same_catalog = state
                 .catalog
                 .as_ref()
-                .is_some_and(|known| known.digest() == catalog.digest());
+                .is_some_and(|known| known.era == catalog.era && known.digest() == catalog.digest());
             let same_peer = state.peer.as_ref() == Some(connection.peer());
             if state.health == Health::Ready && same_catalog && same_peer {
                 return;
@@ -319,13 +368,20 @@ impl Inner {
         });
     }
 
-    /// Keeps the catalog fresh until the connection fails.
-    async fn hold(&self, connection: &Arc<Connection>) -> Error {
+    /// Reads the catalog and keeps it fresh until the connection fails.
+    async fn hold(&self, connection: &Arc<Connection>, beginning: &Beginning, was_ready: &AtomicBool) -> Error {
+        beginning.settled().await;
+        if let Err(error) = self.refresh(connection).await {
+            return error;
+        }
+        was_ready.store(true, Ordering::Relaxed);
+        let peer = connection.peer();
+        tracing::info!(server = self.name, revision = %peer.revision_name, name = peer.name, "connected");
         let mut read_at = Instant::now();
         loop {
             tokio::select! {
                 error = connection.closed() => return error,
-                () = connection.list_changed() => {
+                () = self.known.news.list_changed() => {
                     // A server that says so all the time is believed once a second.
                     sleep_until(read_at + defaults::REREAD_PAUSE).await;
                     sleep(defaults::COALESCE).await;
@@ -350,6 +406,19 @@ impl Inner {
     }
 }
 
+/// How a connection came to its end.
+struct Ended {
+    error: Error,
+    was_ready: bool,
+}
+
+impl Ended {
+    /// Whether there is most likely a server to connect to at once, in another session or another era.
+    fn is_no_failure(&self) -> bool {
+        matches!(self.error, Error::SessionLost | Error::Outdated) || self.error.may_come_of_the_era()
+    }
+}
+
 async fn supervise(inner: Arc<Inner>) {
     tokio::join!(keep(&inner), inner.lanes.tend());
 }
@@ -361,33 +430,35 @@ async fn keep(inner: &Inner) {
     loop {
         let attempt = tokio::select! {
             () = inner.stop.cancelled() => return,
-            attempt = inner.establish() => attempt,
+            attempt = inner.connect() => attempt,
         };
-        let (error, at_once) = match attempt {
+        let ended = match attempt {
             Ok(connection) => {
-                let peer = connection.peer();
-                tracing::info!(server = inner.name, revision = %peer.revision, name = peer.name, "connected");
-                (pause, failing_since) = (defaults::RETRY_MIN, None);
-                let ended = tokio::select! {
-                    () = inner.stop.cancelled() => None,
-                    error = inner.hold(&connection) => Some(error),
-                };
-                let Some(error) = ended else {
+                let Some(ended) = Box::pin(inner.use_up(&connection)).await else {
                     connection.close().await;
                     return;
                 };
                 inner.live.compare_and_swap(&connection, None);
-                if error != Error::SessionLost {
+                if ended.error != Error::SessionLost {
                     connection.close().await;
                 }
-                let at_once = error == Error::SessionLost;
-                (error, at_once)
+                ended
             }
-            Err(error) => (error, false),
+            Err(error) => Ended {
+                error,
+                was_ready: false,
+            },
         };
-        if at_once {
+        if ended.was_ready {
+            (pause, failing_since) = (defaults::RETRY_MIN, None);
+        }
+        if !(ended.was_ready && ended.error == Error::SessionLost) {
+            inner.known.verdict.forget();
+        }
+        if ended.was_ready && ended.is_no_failure() {
             continue;
         }
+        let error = ended.error;
         let since = *failing_since.get_or_insert_with(Instant::now);
         inner.failed(error, since.elapsed() < defaults::STALE_FOR);
         tokio::select! {
@@ -399,7 +470,7 @@ async fn keep(inner: &Inner) {
 }
 
 /// `pause`, up to a quarter longer, so that many upstreams of one failed host do not come back at once.
-fn jittered(pause: Duration) -> Duration {
+pub(super) fn jittered(pause: Duration) -> Duration {
     let mut byte = [0u8; 1];
     let filled = aws_lc_rs::rand::fill(&mut byte).is_ok();
     let [random] = byte;

@@ -12,7 +12,7 @@ use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::{Features, Members, Method};
 use mcpfleet::metrics::Metrics;
 use mcpfleet::upstream::{
-    Asked, Body, Call, Ear, Endpoint, Error, Health, HttpEndpoint, Owner, StdioCommand, Timeouts, Upstream,
+    Asked, Body, Call, Ear, Endpoint, Error, Health, HttpEndpoint, Owner, StdioCommand, Terms, Timeouts, Upstream,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -307,7 +307,11 @@ fn answered(seen: &Seen, open: &mut HashMap<String, Open>) -> Answer {
 
 async fn ready(endpoint: Endpoint, timeouts: Timeouts) -> Upstream {
     let metrics = Metrics::new().unwrap().server("default/s");
-    let upstream = Upstream::start("default/s".into(), endpoint, timeouts, metrics);
+    let terms = Terms {
+        timeouts,
+        ..Terms::default()
+    };
+    let upstream = Upstream::start("default/s".into(), endpoint, terms, metrics);
     let mut state = upstream.state();
     let is_ready = state.wait_for(|state| state.health == Health::Ready);
     timeout(PATIENCE, is_ready).await.expect("it never got ready").unwrap();

@@ -7,7 +7,9 @@ use tokio::time::{Instant, timeout};
 use super::*;
 use crate::mcp::{Features, Members, Method};
 use crate::metrics::Metrics;
+use crate::upstream::Pin;
 use crate::upstream::endpoint::StdioCommand;
+use crate::upstream::known::Known;
 use crate::upstream::questions::Questions;
 use crate::upstream::request::Body;
 
@@ -55,7 +57,14 @@ impl Fixture {
             idle: Duration::from_millis(100),
         };
         let metrics = Metrics::new().unwrap().server("default/s");
-        let opened = Connection::open("s", &endpoint, timeouts, &Questions::none()).await;
+        let opened = Connection::open(
+            "s",
+            &endpoint,
+            timeouts,
+            &Questions::none(),
+            &Arc::new(Known::new(Pin::default(), true)),
+        )
+        .await;
         Self {
             shared: Arc::new(opened.unwrap()),
             lanes: Lanes::within(bounds, "s".into(), endpoint, timeouts, metrics, stop.clone()),

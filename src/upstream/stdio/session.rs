@@ -195,6 +195,10 @@ fn deliver(message: Incoming, link: &Arc<Link>, server: &str, told: &mut Told) {
             if let Ok(envelope) = Envelope::parse(&message, usize::MAX) {
                 link.questions.withdraw(&envelope);
             }
+            // It may be a listen of ours that it gives up.
+            if let Some(dropped) = link.notifications.push(message) {
+                dropped_notifications(dropped, server);
+            }
         }
         Incoming::Request(message) => {
             if !answer(&message, link) {

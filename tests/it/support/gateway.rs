@@ -16,7 +16,7 @@ use mcpfleet::gateway::Gateway;
 use mcpfleet::gateway::session::{Keyring, Sessions};
 use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
-use mcpfleet::upstream::{Endpoint, HttpEndpoint, Timeouts};
+use mcpfleet::upstream::{Endpoint, HttpEndpoint, Terms, Timeouts};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -44,10 +44,13 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
         labels: Default::default(),
         allowed_namespaces: Default::default(),
         disabled: false,
-        timeouts: Timeouts {
-            connect: Duration::from_secs(1),
-            list: Duration::from_secs(1),
-            ..Timeouts::default()
+        terms: Terms {
+            timeouts: Timeouts {
+                connect: Duration::from_secs(1),
+                list: Duration::from_secs(1),
+                ..Timeouts::default()
+            },
+            ..Terms::default()
         },
         endpoint: Ok(Endpoint::Http(HttpEndpoint {
             url: format!("http://{address}/mcp").parse().unwrap(),

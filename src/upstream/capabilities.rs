@@ -1,0 +1,112 @@
+//! What a server declares that it can do.
+
+use serde_json::Value;
+
+use crate::index::List;
+use crate::mcp::Revision;
+
+/// What a server declares that it can do, as far as it matters here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Tools.
+    pub tools: Offer,
+    /// Resources and their templates.
+    pub resources: Offer,
+    /// Prompts.
+    pub prompts: Offer,
+    /// It tells when a single resource changes, to whoever subscribes to it.
+    pub subscribe: bool,
+    /// It writes log messages, and lets their level be set.
+    pub logging: bool,
+    /// It completes arguments.
+    pub completions: bool,
+}
+
+/// What a server declares of one kind of list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offer {
+    /// Nothing.
+    #[default]
+    None,
+    /// It has such lists, and does not tell when they change.
+    Silent,
+    /// It has such lists, and tells when they change.
+    Announced,
+}
+
+impl Capabilities {
+    /// Of a server that was not asked: everything may be there, and nothing is promised.
+    pub const UNKNOWN: Self = Self {
+        tools: Offer::Silent,
+        resources: Offer::Silent,
+        prompts: Offer::Silent,
+        subscribe: false,
+        logging: false,
+        completions: true,
+    };
+
+    /// Those in `capabilities`, as a server of `revision` wrote them. What is malformed counts as not declared.
+    pub(crate) fn read(capabilities: Option<&Value>, revision: Revision) -> Self {
+        let object = |name: &str| capabilities?.get(name).filter(|own| own.is_object());
+        let offer = |list: List| match object(list.capability()) {
+            None => Offer::None,
+            Some(own) if is_true(own, "listChanged") => Offer::Announced,
+            Some(_) => Offer::Silent,
+        };
+        Self {
+            tools: offer(List::Tools),
+            resources: offer(List::Resources),
+            prompts: offer(List::Prompts),
+            subscribe: object("resources").is_some_and(|own| is_true(own, "subscribe")),
+            logging: object("logging").is_some(),
+            // The first revision has the method and no word for it (2024-11-05, completion).
+            completions: object("completions").is_some() || revision == Revision::V2024_11_05,
+        }
+    }
+
+    /// What is declared of `list`.
+    pub fn offer(&self, list: List) -> Offer {
+        match list {
+            List::Tools => self.tools,
+            List::Resources | List::Templates => self.resources,
+            List::Prompts => self.prompts,
+        }
+    }
+}
+
+fn is_true(object: &Value, name: &str) -> bool {
+    object.get(name) == Some(&Value::Bool(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_declared_counts_and_what_is_malformed_does_not() {
+        let declared = json!({
+            "tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": "yes"},
+            "prompts": true, "logging": {}, "experimental": {},
+        });
+        let capabilities = Capabilities::read(Some(&declared), Revision::V2025_06_18);
+        let expected = Capabilities {
+            tools: Offer::Announced,
+            resources: Offer::Silent,
+            prompts: Offer::None,
+            subscribe: true,
+            logging: true,
+            completions: false,
+        };
+        assert_eq!(capabilities, expected);
+        assert_eq!(capabilities.offer(List::Templates), Offer::Silent);
+        assert_eq!(Capabilities::read(None, Revision::LATEST), Capabilities::default());
+    }
+
+    #[test]
+    fn the_first_revision_completes_without_saying_so() {
+        assert!(Capabilities::read(None, Revision::V2024_11_05).completions);
+        assert!(!Capabilities::read(None, Revision::V2025_03_26).completions);
+    }
+}

@@ -1,0 +1,251 @@
+//! Listening to a Legacy server: the stream that is opened by GET (2025-03-26, transports), and its subscriptions.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::{Instant, sleep};
+
+use super::backoff::Backoff;
+use super::{Beginning, refusal_text};
+use crate::defaults;
+use crate::mcp::message::{Envelope, Kind};
+use crate::mcp::notice;
+use crate::mcp::object::ObjectWriter;
+use crate::upstream::connection::{Connection, HttpLink, Link};
+use crate::upstream::endpoint::Timeouts;
+use crate::upstream::error::Error;
+use crate::upstream::event_stream::EventStream;
+use crate::upstream::http::Opened;
+use crate::upstream::news::Notice;
+use crate::upstream::questions::Heard;
+use crate::upstream::request::Body;
+use crate::upstream::subscriptions::Standing;
+
+/// Follows the server's own stream, and subscribes to what is wanted.
+pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Error {
+    let stream = async {
+        match connection.link() {
+            Link::Http(link) => {
+                let error = follow(link, connection, timeouts, beginning).await;
+                beginning.settle(connection);
+                match error {
+                    Some(error) => error,
+                    None => pending().await,
+                }
+            }
+            Link::Stdio(_) => {
+                beginning.settle(connection);
+                pending().await
+            }
+        }
+    };
+    tokio::select! {
+        error = stream => error,
+        error = keep_subscribed(connection, timeouts) => error,
+    }
+}
+
+/// Keeps the stream open. `None`: the server has none.
+async fn follow(link: &HttpLink, connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Option<Error> {
+    let mut backoff = Backoff::new();
+    let mut last_id: Option<HeaderValue> = None;
+    loop {
+        let pause = match link.http.open_stream(stream_headers(link, last_id.as_ref())).await {
+            Ok(Opened::Stream(events)) => {
+                // Where events have ids the server sends what was missed; otherwise nobody knows what that was.
+                if beginning.is_over() && last_id.is_none() {
+                    missed(connection);
+                }
+                beginning.settle(connection);
+                read(events, link, connection, &mut backoff, &mut last_id).await;
+                backoff.after_end()
+            }
+            Ok(Opened::Other { status, .. }) => match judge(status, link.has_session) {
+                Refusal::NotServed => return None,
+                Refusal::MaybeSessionLost => match connection.ping(timeouts.list).await {
+                    Err(Error::SessionLost) => return Some(Error::SessionLost),
+                    // The session lives: it is the stream that there is not.
+                    Ok(_) if status == 404 => return None,
+                    _ => backoff.after_failure(),
+                },
+                Refusal::ForNow => backoff.after_failure(),
+            },
+            Err(_) => backoff.after_failure(),
+        };
+        beginning.settle(connection);
+        sleep(crate::upstream::supervise::jittered(pause)).await;
+    }
+}
+
+/// Reads one stream to its end.
+async fn read(
+    mut events: EventStream,
+    link: &HttpLink,
+    connection: &Connection,
+    backoff: &mut Backoff,
+    last_id: &mut Option<HeaderValue>,
+) {
+    let opened = Instant::now();
+    while let Ok(Some(event)) = events.next().await {
+        if let Some(milliseconds) = event.retry {
+            backoff.server_asks(milliseconds);
+        }
+        if let Some(id) = &event.id {
+            // An empty id means that there is none any more (WHATWG HTML, server-sent events).
+            *last_id = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+        }
+        let Some(message) = event.message() else { continue };
+        backoff.was_of_use();
+        connection.hearing().take(message);
+        link.http
+            .answer(&link.headers, connection.questions(), heard(message, connection))
+            .await;
+    }
+    if opened.elapsed() >= defaults::STREAM_OF_USE {
+        backoff.was_of_use();
+    }
+}
+
+/// What is to be done about a message that the server asks something by, or takes a question back. Here nothing names
+/// the call that it is about.
+fn heard(message: &[u8], connection: &Connection) -> Heard {
+    let Ok(envelope) = Envelope::parse(message, defaults::JSON_DEPTH_MAX) else {
+        return Heard::Nothing;
+    };
+    match envelope.kind() {
+        Ok(Kind::Request { id, .. }) => return connection.questions().hear(None, id, &envelope),
+        Ok(Kind::Notification { method }) if method == notice::CANCELLED => {
+            connection.questions().withdraw(&envelope);
+        }
+        Ok(Kind::Notification { method }) if notice::is_for_client(method) => {
+            connection.questions().hear_notification(message);
+        }
+        _ => {}
+    }
+    Heard::Nothing
+}
+
+/// Changes may have been missed.
+fn missed(connection: &Connection) {
+    let known = connection.known();
+    known.news.lists_may_have_changed();
+    for (uri, was_accepted) in known.subscriptions.wanted() {
+        if was_accepted {
+            known.news.resource_changed(Notice::of(&uri));
+        }
+    }
+}
+
+fn stream_headers(link: &HttpLink, last_id: Option<&HeaderValue>) -> HeaderMap {
+    let mut headers = link.headers.clone();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    if let Some(id) = last_id {
+        headers.insert(LAST_EVENT_ID, id.clone());
+    }
+    headers
+}
+
+/// What a server means that opens no stream.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It has none, and is not asked again.
+    NotServed,
+    /// It has none, or does not know the session any more.
+    MaybeSessionLost,
+    /// It has none now.
+    ForNow,
+}
+
+/// A server without the stream answers 405, or something that is no stream at all (2025-03-26, transports).
+fn judge(status: u16, has_session: bool) -> Refusal {
+    match status {
+        400 | 404 if has_session => Refusal::MaybeSessionLost,
+        200..=299 | 404 | 405 | 410 | 501 => Refusal::NotServed,
+        _ => Refusal::ForNow,
+    }
+}
+
+/// Subscribes to what is wanted, and ends what is not wanted any more.
+async fn keep_subscribed(connection: &Connection, timeouts: Timeouts) -> Error {
+    let known = connection.known();
+    let mut held: BTreeSet<Arc<str>> = BTreeSet::new();
+    loop {
+        let wanted = known.subscriptions.wanted();
+        let gone: Vec<_> = held.iter().filter(|uri| !wanted.contains_key(*uri)).cloned().collect();
+        for uri in gone {
+            held.remove(&uri);
+            // To a server that does not take it, the client is told nothing of what it still says.
+            drop(ask(connection, "resources/unsubscribe", &uri, timeouts).await);
+        }
+        let new = wanted.into_iter().filter(|(uri, _)| !held.contains(uri));
+        let new: Vec<_> = new.collect();
+        let mut answers = stream::iter(new)
+            .map(async |(uri, was_accepted)| {
+                let answer = ask(connection, "resources/subscribe", &uri, timeouts).await;
+                (uri, was_accepted, answer)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((uri, was_accepted, answer)) = answers.next().await {
+            match answer {
+                Ok(()) => {
+                    known.subscriptions.settle(&uri, Standing::Accepted);
+                    if was_accepted {
+                        known.news.resource_changed(Notice::of(&uri));
+                    }
+                    held.insert(uri);
+                }
+                Err(Error::SessionLost) => return Error::SessionLost,
+                Err(error) => {
+                    tracing::debug!(%uri, %error, "a resource cannot be subscribed to");
+                    let why = match error {
+                        Error::Refused(why) => why,
+                        other => other.to_string(),
+                    };
+                    known.subscriptions.settle(&uri, Standing::Refused(why.into()));
+                }
+            }
+        }
+        drop(answers);
+        known.subscriptions.changed().await;
+    }
+}
+
+async fn ask(connection: &Connection, method: &'static str, uri: &str, timeouts: Timeouts) -> Result<(), Error> {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    params.string("uri", uri);
+    params.close();
+    let reply = connection.ask(method, &out, timeouts.resource).await?;
+    match reply.body() {
+        Body::Result(_) => Ok(()),
+        Body::Error(error) => Err(Error::Refused(refusal_text(error))),
+    }
+}
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Subscriptions that are asked for at a time.
+const AT_ONCE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_the_stream_is_told_from_one_that_fails_now() {
+        for status in [200, 202, 405, 404, 410, 501] {
+            assert_eq!(judge(status, false), Refusal::NotServed, "{status}");
+        }
+        for status in [400, 404] {
+            assert_eq!(judge(status, true), Refusal::MaybeSessionLost, "{status}");
+        }
+        for status in [400, 401, 403, 429, 500, 503] {
+            assert_eq!(judge(status, false), Refusal::ForNow, "{status}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Hearing of changes while nothing is asked: what runs beside each connection that is held.
+//!
+//! A Legacy server over HTTP tells of changes on a stream that is opened by GET, a Modern one on what it answers to
+//! `subscriptions/listen`, and a process on its standard output. A server without any of it is not asked again, and its
+//! lists are read anew when they are old. Streams that end are opened again with growing pauses, and since nobody knows
+//! what was missed in between, the lists are read again then, and subscribed resources count as changed.
+
+mod backoff;
+mod filter;
+mod hearing;
+mod legacy;
+mod listen;
+mod modern;
+
+pub(super) use self::hearing::{Hearing, Words};
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::SetOnce;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connection::{Connection, Link};
+use super::endpoint::Timeouts;
+use super::error::Error;
+use super::open::Opening;
+use super::pin::Pin;
+use crate::defaults;
+use crate::mcp::Era;
+
+/// Whether the first try to listen has had its outcome, so that no change falls between it and the first reading of the
+/// lists.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    since: Instant,
+    settled: SetOnce<()>,
+}
+
+/// Listens on `connection`, for as long as the future is polled. It resolves only when the connection is of no more use.
+pub(super) async fn listen(connection: &Arc<Connection>, timeouts: Timeouts, beginning: &Beginning) -> Error {
+    let known = connection.known();
+    known.subscriptions.begin();
+    let listening = async {
+        if !known.news.are_heeded() {
+            beginning.settle(connection);
+            return pending().await;
+        }
+        match connection.peer().era() {
+            Era::Legacy => legacy::listen(connection, timeouts, beginning).await,
+            Era::Modern => modern::listen(connection, timeouts, beginning).await,
+        }
+    };
+    tokio::select! {
+        error = listening => error,
+        error = notifications_of_process(connection) => error,
+        error = upgrade(connection, timeouts) => error,
+    }
+}
+
+impl Beginning {
+    /// The connection is made just now.
+    pub(super) fn now() -> Self {
+        Self {
+            since: Instant::now(),
+            settled: SetOnce::new(),
+        }
+    }
+
+    /// Waits for the outcome, though not for long: some servers say nothing on a stream before they have something to
+    /// say.
+    pub(super) async fn settled(&self) {
+        drop(timeout(defaults::LISTEN_PATIENCE, self.settled.wait()).await);
+    }
+
+    /// This is the outcome. If it took so long that nobody waited, something may have been missed.
+    fn settle(&self, connection: &Connection) {
+        if self.settled.set(()).is_ok() && self.since.elapsed() >= defaults::LISTEN_PATIENCE {
+            connection.known().news.lists_may_have_changed();
+        }
+    }
+
+    /// Whether there was an outcome before.
+    fn is_over(&self) -> bool {
+        self.settled.initialized()
+    }
+}
+
+/// Takes what a process says of itself, which arrives on the one stream that there is. What of it is of a listen is
+/// taken by [`modern`].
+async fn notifications_of_process(connection: &Connection) -> Error {
+    let Link::Stdio(child) = connection.link() else {
+        return pending().await;
+    };
+    while let Some(notification) = child.notification().await {
+        connection.hearing().take(&notification);
+    }
+    pending().await
+}
+
+/// Asks a server that was found to be Legacy, now and then, whether it still is: a rolling update may have replaced it
+/// without breaking the connection.
+async fn upgrade(connection: &Connection, timeouts: Timeouts) -> Error {
+    let (Link::Http(link), Era::Legacy, Pin::None) =
+        (connection.link(), connection.peer().era(), &connection.known().pin)
+    else {
+        return pending().await;
+    };
+    let opening = Opening {
+        limit: timeouts.connect,
+        questions: connection.questions(),
+        known: connection.known(),
+    };
+    loop {
+        sleep(defaults::ERA_VERDICT_TTL).await;
+        if opening.finds_modern(&link.http).await {
+            return Error::Outdated;
+        }
+    }
+}
+
+/// What a server's refusal says, as one line of bounded length.
+fn refusal_text(error: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        #[serde(default)]
+        message: String,
+    }
+    let message = serde_json::from_str::<Refusal>(error)
+        .unwrap_or(Refusal { message: String::new() })
+        .message;
+    let text: String = message.chars().filter(|c| !c.is_control()).take(200).collect();
+    if text.is_empty() {
+        "without a word".to_owned()
+    } else {
+        text
+    }
+}
+
+/// A stream that opened and was of no use is opened again after this pause, if it asks for none.
+const FIRST_PAUSE: Duration = defaults::RETRY_MIN;

@@ -1,0 +1,210 @@
+//! Listening to a Modern server: a listen is held for what it tells of, and replaced when that changes.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Beginning;
+use super::backoff::Backoff;
+use super::filter::Filter;
+use super::listen::{End, Listen};
+use crate::defaults;
+use crate::upstream::connection::Connection;
+use crate::upstream::endpoint::Timeouts;
+use crate::upstream::error::Error;
+use crate::upstream::news::Notice;
+use crate::upstream::subscriptions::Standing;
+use crate::upstream::supervise::jittered;
+
+/// Holds listens. It never resolves: what a listen comes to says too little of the connection to give that up.
+pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Error {
+    let mut listener = Listener {
+        connection,
+        timeouts,
+        current: None,
+        declined: None,
+        interrupted: false,
+        backoff: Backoff::new(),
+    };
+    while !listener.is_done_with(beginning).await {}
+    tracing::debug!("the server has no subscriptions/listen; its lists are read when they are old");
+    drop(listener.current.take());
+    let subscriptions = &connection.known().subscriptions;
+    loop {
+        for uri in subscriptions.wanted().into_keys() {
+            let why = "the server has no subscriptions/listen";
+            subscriptions.settle(&uri, Standing::Refused(why.into()));
+        }
+        subscriptions.changed().await;
+    }
+}
+
+struct Listener<'c> {
+    connection: &'c Connection,
+    timeouts: Timeouts,
+    /// The listen that was acknowledged, while it lasts.
+    current: Option<Listen<'c>>,
+    /// What the server agreed to nothing of.
+    declined: Option<Filter>,
+    /// A listen was lost, and none has taken its place yet.
+    interrupted: bool,
+    backoff: Backoff,
+}
+
+/// What came of beginning a listen.
+enum Begun {
+    Acknowledged(Option<Filter>),
+    Ended(End),
+}
+
+impl<'c> Listener<'c> {
+    /// Does what is to be done next: waits for a reason to change something, or begins a listen. True if the server has
+    /// no such thing.
+    async fn is_done_with(&mut self, beginning: &Beginning) -> bool {
+        let wanted = self.wanted();
+        let is_held = self.current.as_ref().is_some_and(|listen| listen.filter == wanted);
+        if is_held || wanted.is_empty() || self.declined.as_ref() == Some(&wanted) {
+            if !is_held {
+                self.current = None;
+            }
+            beginning.settle(self.connection);
+            self.wait_for_change().await;
+            return false;
+        }
+        match self.begin(&wanted).await {
+            Some(Begun::Acknowledged(_)) => {}
+            Some(Begun::Ended(End::NotServed)) => {
+                beginning.settle(self.connection);
+                return true;
+            }
+            Some(Begun::Ended(End::Refused(why))) if self.refuse_new(&why) => {}
+            Some(Begun::Ended(_)) | None => {
+                beginning.settle(self.connection);
+                self.rest().await;
+            }
+        }
+        beginning.settle(self.connection);
+        false
+    }
+
+    fn wanted(&self) -> Filter {
+        let resources = self.connection.known().subscriptions.wanted();
+        let resources = resources.into_keys().map(|uri| uri.to_string());
+        Filter::of(&self.connection.peer().capabilities, resources.collect())
+    }
+
+    /// Waits until the listen ends, or something else is wanted.
+    async fn wait_for_change(&mut self) {
+        let changed = self.connection.known().subscriptions.changed();
+        tokio::select! {
+            _ = ended(&mut self.current) => {
+                self.lose();
+                self.rest().await;
+            }
+            () = changed => {
+                // Many come at once, when a client with many subscriptions arrives.
+                self.sleep_until(Instant::now() + defaults::COALESCE).await;
+            }
+        }
+    }
+
+    /// Begins a listen while the one before is still heard, and lets that go once the server agreed. `None`: it did not
+    /// say so in time.
+    async fn begin(&mut self, wanted: &Filter) -> Option<Begun> {
+        let mut next = Listen::new(self.connection, wanted.clone());
+        let words = self.connection.words();
+        let deadline = Instant::now() + self.timeouts.list;
+        let begun = loop {
+            tokio::select! {
+                // An acknowledgement counts, even if the end came with it.
+                biased;
+                agreed = words.acknowledged(next.id) => break Begun::Acknowledged(agreed),
+                end = next.ended() => break Begun::Ended(end),
+                _ = ended(&mut self.current) => self.lose(),
+                () = sleep_until(deadline) => return None,
+            }
+        };
+        if let Begun::Acknowledged(agreed) = &begun {
+            let agreed = agreed.clone().unwrap_or_else(|| wanted.clone());
+            self.agreed(next, &agreed);
+        }
+        Some(begun)
+    }
+
+    /// The server agreed to this of what `listen` asks for.
+    fn agreed(&mut self, mut listen: Listen<'c>, agreed: &Filter) {
+        let known = self.connection.known();
+        let before = known.subscriptions.wanted();
+        let held = self
+            .current
+            .as_ref()
+            .map(|listen| &listen.filter.resource_subscriptions);
+        for uri in &listen.filter.resource_subscriptions {
+            if !agreed.resource_subscriptions.contains(uri) {
+                let why = "the server does not tell of this resource";
+                known.subscriptions.settle(uri, Standing::Refused(why.into()));
+                continue;
+            }
+            known.subscriptions.settle(uri, Standing::Accepted);
+            let was_accepted = before.get(uri.as_str()).copied().unwrap_or_default();
+            if was_accepted && !held.is_some_and(|held| held.contains(uri)) {
+                known.news.resource_changed(Notice::of(&Arc::from(uri.as_str())));
+            }
+        }
+        if std::mem::take(&mut self.interrupted) {
+            known.news.lists_may_have_changed();
+        }
+        let accepted = |uri: &String| agreed.resource_subscriptions.contains(uri);
+        listen.filter.resource_subscriptions.retain(accepted);
+        if agreed.is_empty() {
+            self.declined = Some(listen.filter);
+            self.current = None;
+        } else {
+            self.current = Some(listen);
+        }
+    }
+
+    /// A listen is refused for the resources that were not in the one before. False if there are none.
+    fn refuse_new(&self, why: &str) -> bool {
+        let subscriptions = &self.connection.known().subscriptions;
+        let wanted = subscriptions.wanted().into_iter();
+        let new: Vec<_> = wanted.filter(|(_, was_accepted)| !was_accepted).collect();
+        for (uri, _) in &new {
+            subscriptions.settle(uri, Standing::Refused(why.into()));
+        }
+        !new.is_empty()
+    }
+
+    /// The listen has ended.
+    fn lose(&mut self) {
+        if let Some(listen) = self.current.take()
+            && listen.begun.elapsed() >= defaults::STREAM_OF_USE
+        {
+            self.backoff.was_of_use();
+        }
+        self.interrupted = true;
+    }
+
+    /// Waits before the next try.
+    async fn rest(&mut self) {
+        let pause = self.backoff.after_failure();
+        self.sleep_until(Instant::now() + jittered(pause)).await;
+    }
+
+    /// Sleeps, with one ear on the listen that there is.
+    async fn sleep_until(&mut self, deadline: Instant) {
+        tokio::select! {
+            _ = ended(&mut self.current) => self.lose(),
+            () = sleep_until(deadline) => return,
+        }
+        sleep_until(deadline).await;
+    }
+}
+
+async fn ended(current: &mut Option<Listen<'_>>) -> End {
+    match current {
+        Some(listen) => listen.ended().await,
+        None => pending().await,
+    }
+}
