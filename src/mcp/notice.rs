@@ -83,6 +83,19 @@ pub fn is_for_client(method: &str) -> bool {
     matches!(method, MESSAGE | PAGE_VISITED)
 }
 
+/// The notification that the page called `id` was visited (2025-11-25, elicitation).
+pub fn page_visited(id: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let mut message = ObjectWriter::open(&mut out);
+    message.string("jsonrpc", "2.0");
+    message.string("method", PAGE_VISITED);
+    let mut params = ObjectWriter::open(message.name("params"));
+    params.string("elicitationId", id);
+    params.close();
+    message.close();
+    out
+}
+
 /// The token of a progress notification, if it is a number of ours.
 pub fn progress_token(notification: &Envelope<'_>) -> Option<u64> {
     let params = Members::parse(notification.params?.get())?;

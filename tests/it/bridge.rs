@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ::http::Request;
 use bytes::Bytes;
 use http_body_util::Full;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::support::event_stream::EventStream;
 use crate::support::gateway::TestGateway;
@@ -466,4 +468,178 @@ async fn a_refusal_that_the_server_cannot_be_told_ends_the_call() {
             .contains("sampling/createMessage")
     );
     assert_eq!(server.seen_of("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn a_page_is_known_to_each_side_by_an_id_of_its_own() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => {
+            let page = json!({
+                "mode": "url", "message": "Sign in", "url": "https://a.example/in", "elicitationId": "theirs",
+            });
+            Answer::Stream(vec![
+                (Duration::ZERO, json!({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": page})),
+                (Duration::from_millis(300), json!({
+                    "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "theirs"},
+                })),
+                (Duration::ZERO, json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}})),
+            ])
+        }
+        "initialize" => seen
+            .result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "l", "version": "1"},
+            }))
+            .with_header("mcp-session-id", "s-1"),
+        "" => Answer::status(202),
+        _ => upstream::legacy(seen, &json!([{"name": "sign_in", "inputSchema": {"type": "object"}}])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let client = LegacyClient::open(&gateway, Revision::V2025_11_25, json!({"elicitation": {"url": {}}})).await;
+    let mut stream = client.call("s__sign_in").await;
+    let asked = client.asked(&mut stream).await;
+    let ours = asked["params"]["elicitationId"].as_str().unwrap();
+    assert_ne!(ours, "theirs");
+    client.respond(&asked, json!({"result": {"action": "accept"}})).await;
+    let visited = stream.next().await;
+    assert_eq!(visited["method"], "notifications/elicitation/complete", "{visited}");
+    assert_eq!(visited["params"], json!({"elicitationId": ours}));
+    assert_eq!(stream.next().await["id"], "q");
+    let answered = server
+        .seen()
+        .into_iter()
+        .find(|seen| seen.body["id"] == 9 && seen.method().is_empty());
+    assert_eq!(answered.unwrap().body["result"], json!({"action": "accept"}));
+}
+
+/// How often [`asking_legacy_server`] wants a page to be visited before it believes that it was.
+const REFUSALS: usize = 3;
+
+/// A Legacy server with a session, whose tool `think` asks its client for a form on the call's own stream, and whose tool
+/// `refuse` wants a page to be visited first.
+async fn asking_legacy_server() -> Upstream {
+    let calls = AtomicUsize::new(0);
+    Upstream::start(move |seen| match seen.method() {
+        "tools/call" if seen.body["params"]["name"] == "refuse" => {
+            let pages = json!([{"mode": "url", "elicitationId": "e", "url": "https://a.example/", "message": "m"}]);
+            let error = json!({"code": -32042, "message": "visit first", "data": {"elicitations": pages}});
+            if calls.fetch_add(1, Ordering::SeqCst) < REFUSALS {
+                Answer::json(200, json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+            } else {
+                seen.result(json!({"content": [{"type": "text", "text": "visited"}]}))
+            }
+        }
+        "tools/call" => {
+            let asks = json!({"message": "Name?", "requestedSchema": form()});
+            Answer::Stream(vec![
+                (
+                    Duration::ZERO,
+                    json!({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": asks}),
+                ),
+                (
+                    Duration::from_secs(20),
+                    json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}}),
+                ),
+            ])
+        }
+        "initialize" => seen
+            .result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "l", "version": "1"},
+            }))
+            .with_header("mcp-session-id", "s-1"),
+        "" if seen.http == ::http::Method::POST => Answer::status(202),
+        _ => upstream::legacy(
+            seen,
+            &json!(["think", "refuse"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))),
+        ),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_legacy_servers_question_is_put_to_a_modern_client_and_its_call_waits() {
+    let server = asking_legacy_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let forms = json!({"elicitation": {}});
+    let call = json!({"name": "s__think"});
+    let asked = modern_call(&gateway, call.clone(), forms.clone()).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let (key, question) = asked["result"]["inputRequests"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .next()
+        .unwrap();
+    assert_eq!(question["params"]["requestedSchema"], form());
+    let state = &asked["result"]["requestState"];
+    // An answer to something else leaves the question open, under a new state.
+    let odd = with(
+        call.clone(),
+        &json!({"requestState": state, "inputResponses": {"else": {"action": "accept"}}}),
+    );
+    let again = modern_call(&gateway, odd.clone(), forms.clone()).await;
+    assert_eq!(again["result"]["inputRequests"][key], *question, "{again}");
+    let spent = modern_call(&gateway, odd, forms.clone()).await;
+    assert_eq!(spent["error"]["code"], -32602);
+    let spoilt = json!({"requestState": again["result"]["requestState"], "inputResponses": {key.as_str(): 1}});
+    let refused = modern_call(&gateway, with(call, &spoilt), forms).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    until(
+        "the server hears that nobody answers, and then that nobody waits",
+        || {
+            let heard = server.seen();
+            let refusal = heard
+                .iter()
+                .position(|seen| seen.body["id"] == "q-1" && seen.method().is_empty());
+            let cancelled = heard.iter().position(|seen| seen.method() == "notifications/cancelled");
+            refusal
+                .zip(cancelled)
+                .is_some_and(|(refusal, cancelled)| refusal < cancelled)
+        },
+    )
+    .await;
+    let refusal = server
+        .seen()
+        .into_iter()
+        .find(|seen| seen.body["id"] == "q-1" && seen.method().is_empty());
+    assert_eq!(refusal.unwrap().body["result"], json!({"action": "cancel"}));
+    assert_eq!(server.seen_of("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn pages_that_a_legacy_server_wants_visited_are_put_to_a_modern_client() {
+    let server = asking_legacy_server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let call = json!({"name": "s__refuse"});
+    let without = modern_call(&gateway, call.clone(), json!({"elicitation": {}})).await;
+    assert_eq!(without["error"]["code"], -32603, "{without}");
+    let pages = json!({"elicitation": {"url": {}}});
+    let asked = modern_call(&gateway, call.clone(), pages.clone()).await;
+    let question = &asked["result"]["inputRequests"]["page-1"];
+    assert_eq!(
+        question["params"],
+        json!({"mode": "url", "url": "https://a.example/", "message": "m"}),
+        "{asked}"
+    );
+    let answer = json!({
+        "requestState": asked["result"]["requestState"], "inputResponses": {"page-1": {"action": "accept"}},
+    });
+    let done = modern_call(&gateway, with(call, &answer), pages).await;
+    assert_eq!(done["result"]["content"][0]["text"], "visited", "{done}");
+    let calls = server.seen_of("tools/call");
+    assert!(
+        calls
+            .iter()
+            .all(|seen| seen.body["params"].get("inputResponses").is_none())
+    );
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -1,7 +1,7 @@
 //! Legacy clients: asked by requests on the stream of their call, whatever era the server is of.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::{InputRequired, Question};
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Features, Members, Revision};
+use crate::mcp::{Envelope, Features, Members, Revision, notice};
 use crate::upstream::{Answers, Asked, Call, Ear, Owner};
 
 /// Carries a Legacy client's request.
@@ -35,6 +35,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         features: features.clone(),
         out: out.clone(),
         asks: Arc::clone(&request.bridge.asks),
+        pages: Arc::default(),
     });
     let features = if client.is_some() { features } else { features.silent() };
     let owner = match (request.session, request.principal.name()) {
@@ -89,12 +90,22 @@ struct Client {
     features: Features,
     out: mpsc::Sender<Bytes>,
     asks: Arc<Asks>,
+    pages: Arc<Pages>,
 }
+
+/// The pages that a client was asked to open during one call, by the server's id and by ours.
+#[derive(Debug, Default)]
+struct Pages(Mutex<Vec<(String, String)>>);
 
 impl Client {
     /// Puts a question to the client. `None` if it gave no answer.
     async fn ask(&self, kind: Asking, params: &str, withdrawn: &CancellationToken) -> Option<Said> {
         let page = SessionId::random()?.to_string();
+        if let Some(theirs) =
+            Members::parse(params).and_then(|params| Some(params.string("elicitationId")?.into_owned()))
+        {
+            self.pages.add(theirs, page.clone());
+        }
         let params = match questions::for_client(kind, params, &self.features, self.revision, &page) {
             Ok(params) => params,
             Err(error) => {
@@ -109,6 +120,24 @@ impl Client {
     }
 }
 
+impl Pages {
+    fn add(&self, theirs: String, ours: String) {
+        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if pages.len() < defaults::QUESTIONS_MAX {
+            pages.push((theirs, ours));
+        }
+    }
+
+    /// The notification that a page was visited, under the id that the client knows it by. A page that the server named
+    /// in an error has its own id there.
+    fn visited(&self, params: &Members<'_>) -> Option<Vec<u8>> {
+        let theirs = params.string("elicitationId")?;
+        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pages.iter().find(|(of_server, _)| *of_server == *theirs);
+        Some(notice::page_visited(known.map_or(&*theirs, |(_, ours)| ours)))
+    }
+}
+
 /// Hears a server for a Legacy client.
 #[derive(Debug)]
 struct StreamEar {
@@ -119,7 +148,23 @@ struct StreamEar {
 
 impl Ear for StreamEar {
     fn heard(&self, notification: &[u8]) {
-        self.relay.pass(notification);
+        match (&self.client, Envelope::parse(notification, defaults::JSON_DEPTH_MAX)) {
+            (Some(client), Ok(envelope))
+                if envelope
+                    .method
+                    .as_ref()
+                    .is_some_and(|m| m.as_str() == notice::PAGE_VISITED) =>
+            {
+                let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
+                // Pages came with the last Legacy revision.
+                if client.features.pages
+                    && let Some(visited) = params.and_then(|params| client.pages.visited(&params))
+                {
+                    drop(client.out.try_send(Bytes::from(visited)));
+                }
+            }
+            _ => self.relay.pass(notification),
+        }
     }
 
     fn asked(&self, asked: Asked) {
