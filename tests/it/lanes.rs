@@ -155,6 +155,7 @@ struct Open {
 impl Desk {
     async fn start() -> Self {
         let (sessions, open) = (AtomicUsize::new(0), Mutex::new(HashMap::<String, Open>::new()));
+        let own_streams = Mutex::new(HashMap::new());
         let lost = Arc::new(AtomicBool::new(false));
         let is_lost = Arc::clone(&lost);
         let script = move |seen: &Seen| {
@@ -173,7 +174,26 @@ impl Desk {
             if is_lost.load(Ordering::SeqCst) && session != "s-0" {
                 return Answer::text(404, "text/plain", "session not found");
             }
+            if seen.http == http::Method::GET {
+                let (say, answer) = Answer::live();
+                own_streams.lock().unwrap().insert(session.to_owned(), say);
+                return answer;
+            }
             match (seen.method(), seen.body["params"]["name"].as_str()) {
+                ("tools/call", Some("ask_aside")) => {
+                    let streams = own_streams.lock().unwrap();
+                    let (say, answer) = Answer::live();
+                    let id = format!("{session}/{}", seen.body["id"]);
+                    streams[session].send(question(&format!("{id}/0"))).unwrap();
+                    let waiting = Open {
+                        say,
+                        id: seen.body["id"].clone(),
+                        answers: BTreeMap::new(),
+                        missing: 1,
+                    };
+                    open.lock().unwrap().insert(id, waiting);
+                    answer
+                }
                 ("tools/call", Some(tool)) => called(seen, session, tool, &mut open.lock().unwrap()),
                 ("", _) if seen.body.get("id").is_some() => answered(seen, &mut open.lock().unwrap()),
                 ("logging/setLevel", _) => seen.result(json!({})),
@@ -592,6 +612,23 @@ async fn a_server_logs_what_a_caller_wants_and_is_told_so_once() {
         levels.collect::<Vec<_>>(),
         expected.map(|(session, level)| (session.to_owned(), level.to_owned()))
     );
+}
+
+#[tokio::test]
+async fn what_is_asked_beside_all_calls_reaches_the_only_call_of_the_lane() {
+    let desk = Desk::start().await;
+    let upstream = desk.upstream().await;
+    for (client, session) in [
+        (Client::asking(session("a")), "s-1"),
+        (Client::asking(Owner::Nobody), "s-2"),
+    ] {
+        client.text(&upstream, "plain").await;
+        let has_stream = |seen: &Seen| seen.http == http::Method::GET && seen.header("mcp-session-id") == Some(session);
+        until("the lane is listened to", || desk.server.seen().iter().any(has_stream)).await;
+        let person = async { client.asked().await.answer(accept("aside")) };
+        let (text, ()) = tokio::join!(client.text(&upstream, "ask_aside"), person);
+        assert_eq!(text, "aside");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 mod pool;
 mod way;
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::caller::Owner;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
+use super::listening;
 use super::request::{Call, Reply};
 use crate::defaults;
 use crate::metrics::ServerMetrics;
@@ -184,7 +186,7 @@ impl Lanes {
         }
     }
 
-    /// Opens `lane` for all who wait for it, whoever of them goes away meanwhile.
+    /// Opens `lane` for all who wait for it, whoever of them goes away meanwhile, and listens on it.
     fn open(self: &Arc<Self>, shared: Arc<Connection>, lane: Arc<Lane<Connection>>) {
         self.metrics.lanes(self.pool.len());
         let lanes = Arc::clone(self);
@@ -194,16 +196,34 @@ impl Lanes {
                 () = lanes.stop.cancelled() => Err(Error::NotConnected("it is let go of".into())),
                 opened = opening => opened.map(Arc::new),
             };
-            let failed = opened.is_err();
-            if failed {
+            drop(shared);
+            if opened.is_err() {
                 lanes.forget(&lane, Fate::IsLost);
             }
             // Nobody else sets it.
-            drop(lane.opened.set(opened));
-            if !failed && lanes.stop.is_cancelled() {
-                lanes.forget(&lane, Fate::Closes);
+            drop(lane.opened.set(opened.clone()));
+            if let Ok(connection) = opened {
+                lanes.stay_with(&lane, &connection).await;
             }
         });
+    }
+
+    /// Hears what the server says on `lane` beside the answers to its calls, until it is closed or of no more use.
+    async fn stay_with(&self, lane: &Arc<Lane<Connection>>, connection: &Connection) {
+        let listening = async {
+            if lane.questions.declared().is_interactive() {
+                listening::listen_on_lane(connection, self.timeouts).await
+            } else {
+                pending().await
+            }
+        };
+        let fate = tokio::select! {
+            () = lane.closed.cancelled() => return,
+            () = self.stop.cancelled() => Fate::Closes,
+            _ = connection.closed() => Fate::Closes,
+            _ = listening => Fate::IsLost,
+        };
+        self.forget(lane, fate);
     }
 
     fn forget(&self, lane: &Arc<Lane<Connection>>, fate: Fate) {
@@ -212,12 +232,16 @@ impl Lanes {
         }
         match fate {
             Fate::Closes => self.close(Arc::clone(lane)),
-            Fate::IsLost | Fate::Stays => self.metrics.lanes(self.pool.len()),
+            Fate::IsLost | Fate::Stays => {
+                lane.closed.cancel();
+                self.metrics.lanes(self.pool.len());
+            }
         }
     }
 
     /// Closes a lane that is out of the pool.
     fn close(&self, lane: Arc<Lane<Connection>>) {
+        lane.closed.cancel();
         self.metrics.lanes(self.pool.len());
         let close = async move {
             if let Ok(connection) = lane.opened.wait().await {

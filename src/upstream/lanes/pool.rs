@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::way::Sharing;
 use crate::mcp::Features;
@@ -24,6 +25,8 @@ pub(super) struct Lane<C> {
     pub(super) questions: Arc<Questions>,
     /// The connection, or why there is none, once that is known.
     pub(super) opened: SetOnce<Result<Arc<C>, Error>>,
+    /// The lane is out of the pool.
+    pub(super) closed: CancellationToken,
     calls: AtomicUsize,
     /// When it was last given back, in microseconds after `epoch`.
     used: AtomicU64,
@@ -104,6 +107,7 @@ impl<C> Pool<C> {
             owner: owner.clone(),
             questions: Questions::new(features.clone(), unnamed),
             opened: SetOnce::new(),
+            closed: CancellationToken::new(),
             calls: AtomicUsize::new(0),
             used: AtomicU64::new(0),
             epoch: self.epoch,

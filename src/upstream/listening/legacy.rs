@@ -31,7 +31,7 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
     let stream = async {
         match connection.link() {
             Link::Http(link) => {
-                let error = follow(link, connection, timeouts, beginning).await;
+                let error = follow(link, connection, timeouts, Some(beginning)).await;
                 beginning.settle(connection);
                 match error {
                     Some(error) => error,
@@ -50,18 +50,28 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
     }
 }
 
-/// Keeps the stream open. `None`: the server has none.
-async fn follow(link: &HttpLink, connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Option<Error> {
+/// Keeps the stream open. `None`: the server has none. Without a `beginning` nobody relies on hearing every change here.
+pub(super) async fn follow(
+    link: &HttpLink,
+    connection: &Connection,
+    timeouts: Timeouts,
+    beginning: Option<&Beginning>,
+) -> Option<Error> {
+    let settle = || {
+        if let Some(beginning) = beginning {
+            beginning.settle(connection);
+        }
+    };
     let mut backoff = Backoff::new();
     let mut last_id: Option<HeaderValue> = None;
     loop {
         let pause = match link.http.open_stream(stream_headers(link, last_id.as_ref())).await {
             Ok(Opened::Stream(events)) => {
                 // Where events have ids the server sends what was missed; otherwise nobody knows what that was.
-                if beginning.is_over() && last_id.is_none() {
+                if beginning.is_some_and(Beginning::is_over) && last_id.is_none() {
                     missed(connection);
                 }
-                beginning.settle(connection);
+                settle();
                 read(events, link, connection, &mut backoff, &mut last_id).await;
                 backoff.after_end()
             }
@@ -77,7 +87,7 @@ async fn follow(link: &HttpLink, connection: &Connection, timeouts: Timeouts, be
             },
             Err(_) => backoff.after_failure(),
         };
-        beginning.settle(connection);
+        settle();
         sleep(crate::upstream::supervise::jittered(pause)).await;
     }
 }

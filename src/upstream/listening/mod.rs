@@ -58,6 +58,19 @@ pub(super) async fn listen(connection: &Arc<Connection>, timeouts: Timeouts, beg
     }
 }
 
+/// Takes what a server says on a lane beside the answers to its calls, for as long as the future is polled. Changes are
+/// told to the connection that everybody shares as well: those that are missed here are not asked for.
+pub(super) async fn listen_on_lane(connection: &Connection, timeouts: Timeouts) -> Error {
+    match connection.link() {
+        Link::Http(link) if link.has_session => match legacy::follow(link, connection, timeouts, None).await {
+            Some(error) => error,
+            None => pending().await,
+        },
+        Link::Http(_) => pending().await,
+        Link::Stdio(_) => notifications_of_process(connection).await,
+    }
+}
+
 impl Beginning {
     /// The connection is made just now.
     pub(super) fn now() -> Self {
