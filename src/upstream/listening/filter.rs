@@ -51,6 +51,7 @@ impl Filter {
             revision: &peer.revision_name,
             capabilities: CAPABILITIES,
             progress_token: None,
+            log_level: None,
         };
         meta::write_for_upstream(&mut params, None, hop);
         params.close();
