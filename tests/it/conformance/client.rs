@@ -73,16 +73,6 @@ const NOT_YET: &[(&str, &str, &[&str])] = &[
         "2025-11-25",
         &["sse-retry"],
     ),
-    (
-        "servers whose era is pinned",
-        "2026-07-28",
-        &[
-            "sep-2322-client-request-state",
-            "http-standard-headers",
-            "http-custom-headers",
-            "http-invalid-tool-headers",
-        ],
-    ),
 ];
 
 /// Runs one scenario. The suite starts a server and our client program, and the client program the gateway.
