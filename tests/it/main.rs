@@ -14,6 +14,7 @@ mod controller;
 mod crds;
 mod edge;
 mod examples;
+mod fuzz_corpus;
 mod gateway;
 mod interop;
 mod invalid;
