@@ -1,6 +1,7 @@
 //! Any `_meta` of a client: what travels further does so as it was written, and what speaks of the client's hop does not.
 
 use mcpfleet::mcp::meta::{self, Hop, VersionClaim, write_for_upstream};
+use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::object::ObjectWriter;
 use mcpfleet::mcp::{Era, Members};
 
@@ -19,11 +20,12 @@ pub fn check(data: &[u8]) {
         VersionClaim::Malformed => assert!(client.string(meta::PROTOCOL_VERSION).is_none()),
     }
     for era in [Era::Legacy, Era::Modern] {
-        for progress_token in [None, Some(7)] {
+        for (progress_token, log_level) in [(None, None), (Some(7), None), (None, Some(LogLevel::Debug))] {
             let hop = Hop {
                 era,
                 capabilities: CAPABILITIES,
                 progress_token,
+                log_level,
             };
             judge(&client, hop);
         }
@@ -46,8 +48,12 @@ fn judge(client: &Members<'_>, hop: Hop<'_>) {
         meta::PROTOCOL_VERSION => Some(is_modern.then(|| r#""2026-07-28""#.to_owned())),
         meta::CLIENT_CAPABILITIES => Some(is_modern.then(|| CAPABILITIES.to_owned())),
         meta::CLIENT_INFO => Some(is_modern.then(|| meta::OWN_INFO.to_owned())),
+        meta::LOG_LEVEL => Some(
+            hop.log_level
+                .filter(|_| is_modern)
+                .map(|level| format!("{:?}", level.as_str())),
+        ),
         meta::SERVER_INFO | meta::SUBSCRIPTION_ID => Some(None),
-        meta::LOG_LEVEL if !is_modern => Some(None),
         _ => None,
     };
     for (name, value) in client.iter() {

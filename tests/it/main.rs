@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod answers;
 mod apiserver;
 mod bridge;
 mod chart;
