@@ -66,15 +66,17 @@ pub fn error(raw: &str, method: Method, to: Era) -> Vec<u8> {
         (Era::Modern, RpcError::RESOURCE_NOT_FOUND | RpcError::URL_ELICITATION_REQUIRED)
         | (_, RESERVED_FIRST..=RESERVED_LAST) => {
             let original = serde_json::from_str(raw).unwrap_or_default();
-            return RpcError::new(RpcError::INTERNAL, error.message)
+            return RpcError::new(RpcError::INTERNAL, error.message.unwrap_or_default())
                 .with_data(serde_json::json!({"upstream": serde_json::Value::Object(original)}))
                 .to_json();
         }
+        // Both eras demand a message.
+        (_, code) if error.message.is_none() => code,
         _ => return raw.as_bytes().to_vec(),
     };
     RpcError {
         code,
-        message: error.message,
+        message: error.message.unwrap_or_default(),
         data: error.data,
     }
     .to_json()
@@ -87,8 +89,7 @@ const RESERVED_LAST: i64 = -32020;
 #[derive(serde::Deserialize)]
 struct UpstreamError {
     code: i64,
-    #[serde(default)]
-    message: String,
+    message: Option<String>,
     data: Option<serde_json::Value>,
 }
 
@@ -266,6 +267,11 @@ mod tests {
         }
         let own = r#"{ "code": -32001, "message":"x", "odd": 1 }"#;
         assert_eq!(to(own, Method::ToolsCall, Era::Modern), own);
+        let bare = to(r#"{"code":-1,"data":2}"#, Method::ToolsCall, Era::Legacy);
+        assert_eq!(
+            bare, r#"{"code":-1,"message":"","data":2}"#,
+            "every error has a message"
+        );
     }
 
     #[test]

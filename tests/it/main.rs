@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod answers;
 mod apiserver;
 mod bridge;
 mod chart;
@@ -14,6 +15,7 @@ mod controller;
 mod crds;
 mod edge;
 mod examples;
+mod fuzz_corpus;
 mod gateway;
 mod interop;
 mod invalid;

@@ -16,8 +16,8 @@ use super::scenarios::{self, scenarios_of_2025_06_18, scenarios_of_2025_11_25, s
 use super::suite::{self, Findings, Status};
 use crate::support::http;
 use crate::support::peers::Peers;
-use crate::support::process::{Printed, Process};
-use crate::support::remote::{self, Remote};
+use crate::support::process::Printed;
+use crate::support::remote::Remote;
 use crate::support::up::Up;
 
 /// What is behind the endpoint that the suite speaks to.
@@ -31,6 +31,17 @@ pub(super) enum Setting {
     LegacyOnly,
     /// The gateway over a server that speaks 2026-07-28 only.
     ModernOnly,
+}
+
+impl Setting {
+    /// The server that the scenarios are written for.
+    fn fixture(self) -> Remote {
+        match self {
+            Self::Direct | Self::DualEra => Remote::DualEra,
+            Self::LegacyOnly => Remote::LegacyOnly,
+            Self::ModernOnly => Remote::ModernOnly,
+        }
+    }
 }
 
 /// One run of the suite, shared by the tests of its scenarios.
@@ -188,7 +199,7 @@ fn run(setting: Setting, revision: Revision) -> Option<Arc<Result<Run, String>>>
 }
 
 async fn make(peers: &Peers, setting: Setting, revision: Revision) -> Result<Run, String> {
-    let fixture = start(peers, setting).await;
+    let fixture = setting.fixture().start(peers).await;
     if setting == Setting::Direct {
         let findings = findings(peers, &fixture.url.replace("127.0.0.1", "localhost"), revision).await?;
         let printed = Printed::default();
@@ -212,18 +223,6 @@ async fn make(peers: &Peers, setting: Setting, revision: Revision) -> Result<Run
     }
     let printed = up.printed();
     Ok(Run { findings, printed })
-}
-
-/// Starts the server that the scenarios are written for.
-async fn start(peers: &Peers, setting: Setting) -> remote::RunningRemote {
-    let era = match setting {
-        Setting::Direct | Setting::DualEra => "dual",
-        Setting::LegacyOnly => "legacy",
-        Setting::ModernOnly => "modern",
-    };
-    let mut command = peers.node("servers/conformance/server.mjs");
-    command.args(["--era", era]);
-    remote::listening(Process::start("the conformance server", command)).await
 }
 
 /// Runs every scenario of a revision.

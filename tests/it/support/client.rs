@@ -29,7 +29,10 @@ pub(crate) enum Client {
     PythonV2Auto,
     PythonV2Modern,
     RmcpLegacy,
+    RmcpAuto,
     RmcpModern,
+    GoLegacy,
+    GoAuto,
 }
 
 /// One tool call.
@@ -63,7 +66,7 @@ pub(crate) struct Outcome {
 
 impl Client {
     /// Every client.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::TypescriptV1,
         Self::Typescript117,
         Self::TypescriptV2Legacy,
@@ -74,7 +77,10 @@ impl Client {
         Self::PythonV2Auto,
         Self::PythonV2Modern,
         Self::RmcpLegacy,
+        Self::RmcpAuto,
         Self::RmcpModern,
+        Self::GoLegacy,
+        Self::GoAuto,
     ];
 
     /// The revision that this client and a server of both eras agree on.
@@ -85,12 +91,15 @@ impl Client {
             | Self::TypescriptV2Legacy
             | Self::PythonV1
             | Self::PythonV2Legacy
-            | Self::RmcpLegacy => "2025-11-25",
+            | Self::RmcpLegacy
+            | Self::GoLegacy => "2025-11-25",
             Self::TypescriptV2Auto
             | Self::TypescriptV2Modern
             | Self::PythonV2Auto
             | Self::PythonV2Modern
-            | Self::RmcpModern => "2026-07-28",
+            | Self::RmcpAuto
+            | Self::RmcpModern
+            | Self::GoAuto => "2026-07-28",
         }
     }
 
@@ -99,7 +108,13 @@ impl Client {
         let typescript_v1 = || peers.node("clients/typescript-v1.mjs");
         let typescript_v2 = || peers.node("clients/typescript-v2.mjs");
         let python_v2 = || peers.python(Python::McpV2, "clients/python_v2.py");
-        let modern = vec![ProtocolVersion::V_2026_07_28];
+        let go = || Command::new(peers.go_program("client"));
+        let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+        let auto = ClientLifecycleMode::Auto {
+            preferred_versions: preferred_versions.clone(),
+            legacy_version: None,
+        };
+        let modern = ClientLifecycleMode::Discover { preferred_versions };
         let visit = async {
             match self {
                 Self::TypescriptV1 => run(typescript_v1(), &["--sdk", "1.32"], url, calls).await,
@@ -112,16 +127,10 @@ impl Client {
                 Self::PythonV2Auto => run(python_v2(), &["--mode", "auto"], url, calls).await,
                 Self::PythonV2Modern => run(python_v2(), &["--mode", "modern"], url, calls).await,
                 Self::RmcpLegacy => rmcp(ClientLifecycleMode::Initialize, url, calls).await,
-                Self::RmcpModern => {
-                    rmcp(
-                        ClientLifecycleMode::Discover {
-                            preferred_versions: modern,
-                        },
-                        url,
-                        calls,
-                    )
-                    .await
-                }
+                Self::RmcpAuto => rmcp(auto, url, calls).await,
+                Self::RmcpModern => rmcp(modern, url, calls).await,
+                Self::GoLegacy => run(go(), &["--mode", "legacy"], url, calls).await,
+                Self::GoAuto => run(go(), &["--mode", "auto"], url, calls).await,
             }
         };
         tokio::time::timeout(LIMIT, visit)

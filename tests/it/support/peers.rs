@@ -68,32 +68,45 @@ impl Peers {
     /// Runs a server that is an npm package of `server-NAME`.
     pub(crate) fn npm_server(&self, name: &str) -> Command {
         let mut command = Command::new(self.node_program());
-        command.arg(
-            self.directory("node")
-                .join("node_modules/@modelcontextprotocol")
-                .join(format!("server-{name}/dist/index.js")),
-        );
+        command.arg(self.npm_package(&format!("server-{name}")));
         command
+    }
+
+    /// The program of an npm package of the protocol's own.
+    pub(crate) fn npm_package(&self, name: &str) -> PathBuf {
+        let packages = self.directory("node").join("node_modules/@modelcontextprotocol");
+        packages.join(name).join("dist/index.js")
     }
 
     /// Runs the official conformance suite.
     pub(crate) fn conformance(&self) -> Command {
         let mut command = Command::new(self.node_program());
-        let package = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
-        command.arg(self.directory("node").join(package));
+        command.arg(self.npm_package("conformance"));
         command
     }
 
     /// Runs one of our programs on a Python SDK; `script` is its path in `tests/peers/python`.
     pub(crate) fn python(&self, packages: Python, script: &str) -> Command {
+        let words = self.python_command(packages, script);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    /// The words of that command.
+    pub(crate) fn python_command(&self, packages: Python, script: &str) -> Vec<PathBuf> {
         let name = match packages {
             Python::McpV1 => "mcp-v1",
             Python::McpV2 => "mcp-v2",
             Python::FastMcp => "fastmcp",
         };
-        let mut command = Command::new(self.directory(name).join("bin/python"));
-        command.arg("-B").arg(sources().join("python").join(script));
-        command
+        let script = sources().join("python").join(script);
+        vec![self.directory(name).join("bin/python"), "-B".into(), script]
+    }
+
+    /// A program on the official Go SDK: our `client`, or its own example server, `everything`.
+    pub(crate) fn go_program(&self, name: &str) -> PathBuf {
+        self.directory("go").join("bin").join(name)
     }
 
     /// The Node that the lock file pins.
@@ -114,4 +127,17 @@ impl Peers {
 /// Our own programs on the peers.
 pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers")
+}
+
+/// Our server on the official Rust SDK, which cargo builds with all tests.
+///
+/// `None` where only some tests were built: the test says so and returns. (In CI that is a failure.)
+pub(crate) fn rmcp_server() -> Option<PathBuf> {
+    let tests = std::env::current_exe().unwrap(); // DIRECTORY/deps/it-HASH
+    let built = tests.parent().unwrap().with_file_name("examples").join("rmcp-server");
+    if !built.exists() {
+        skip("our server on rmcp: cargo build --example rmcp-server");
+        return None;
+    }
+    Some(built)
 }

@@ -1,0 +1,55 @@
+//! A server on the official Rust SDK, both eras, over Streamable HTTP with sessions, or over stdio.
+//!
+//! `rmcp-server [--port N | --stdio]`; port 0, the default, takes a free one, and the address is printed.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::transport::stdio;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ServiceExt, tool, tool_router};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+#[derive(Clone, Debug)]
+struct Server;
+
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+#[tool_router(server_handler)]
+impl Server {
+    #[tool(description = "Echo")]
+    fn echo(&self, Parameters(Echo { message }): Parameters<Echo>) -> String {
+        message
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--stdio"] => {
+            Server.serve(stdio()).await?.waiting().await?;
+            Ok(())
+        }
+        [] => serve(0).await,
+        ["--port", port] => serve(port.parse()?).await,
+        _ => anyhow::bail!("usage: rmcp-server [--port N | --stdio]"),
+    }
+}
+
+async fn serve(port: u16) -> anyhow::Result<()> {
+    let config = StreamableHttpServerConfig::default().with_legacy_session_mode(true);
+    let sessions = Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(|| Ok(Server), sessions, config);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    println!("listening on http://{}/mcp", listener.local_addr()?);
+    let router = Router::new().nest_service("/mcp", service);
+    axum::serve(listener, router).await.context("serving")
+}
