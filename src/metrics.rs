@@ -78,7 +78,7 @@ pub struct ServerMetrics {
     withheld: Gauge,
 }
 
-const METHODS: [Method; 10] = [
+const METHODS: [Method; 11] = [
     Method::Initialize,
     Method::Ping,
     Method::Discover,
@@ -89,6 +89,7 @@ const METHODS: [Method; 10] = [
     Method::ResourcesRead,
     Method::PromptsList,
     Method::PromptsGet,
+    Method::Listen,
 ];
 const OUTCOMES: [&str; 4] = ["ok", "upstream_error", "refused", "failed"];
 const OTHER: &str = "other";

@@ -12,17 +12,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::defaults;
+use crate::mcp::ListKind;
 
-/// A list that clients are told the changes of; templates count as resources.
+/// How often each list has changed, and once more for what it was in the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListKind {
-    Tools,
-    Resources,
-    Prompts,
-}
-
-/// How often each list has changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub tools: u64,
     pub resources: u64,
@@ -30,7 +23,7 @@ pub struct Counts {
 }
 
 /// What listeners are told of a federation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News {
     /// How often each list has changed.
     pub counts: Counts,
@@ -60,18 +53,34 @@ struct Seen {
     coalesce: Duration,
 }
 
-impl ListKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Tools, Self::Resources, Self::Prompts];
-}
-
 impl Counts {
+    /// Less than any counts: of who knows nothing.
+    pub const UNKNOWN: Self = Self::all(0);
+
+    const fn all(count: u64) -> Self {
+        Self {
+            tools: count,
+            resources: count,
+            prompts: count,
+        }
+    }
+
     /// The count of one list.
     pub fn of(self, kind: ListKind) -> u64 {
         match kind {
             ListKind::Tools => self.tools,
             ListKind::Resources => self.resources,
             ListKind::Prompts => self.prompts,
+        }
+    }
+
+    /// The lesser of both for each list.
+    #[must_use]
+    pub fn earlier(self, other: Self) -> Self {
+        Self {
+            tools: self.tools.min(other.tools),
+            resources: self.resources.min(other.resources),
+            prompts: self.prompts.min(other.prompts),
         }
     }
 
@@ -89,7 +98,11 @@ impl Changes {
     /// Changes that are told at once when they are the first, and together where they follow within `coalesce`. Must
     /// be called within a runtime.
     pub fn start(coalesce: Duration) -> Self {
-        let news = News::default();
+        let news = News {
+            counts: Counts::all(1),
+            access: 0,
+            gone: false,
+        };
         let (seen, changes) = watch::channel(Seen { news, coalesce });
         let (tell, told) = watch::channel(news);
         tokio::spawn(announce(changes, tell));
@@ -201,16 +214,16 @@ mod tests {
         let mut news = changes.listen();
         let started = Instant::now();
         changes.tell(&[ListKind::Tools], false, WINDOW);
-        assert_eq!(next(&mut news).await.unwrap().counts.tools, 1);
+        assert_eq!(next(&mut news).await.unwrap().counts.tools, 2);
         assert!(started.elapsed() < WINDOW);
         for _ in 0..20 {
             changes.tell(&[ListKind::Tools, ListKind::Prompts], false, WINDOW);
         }
         let told = next(&mut news).await.unwrap();
         let counts = Counts {
-            tools: 21,
-            resources: 0,
-            prompts: 20,
+            tools: 22,
+            resources: 1,
+            prompts: 21,
         };
         assert_eq!(told.counts, counts);
         assert_eq!(next(&mut news).await, None, "nothing is told twice");

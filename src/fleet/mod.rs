@@ -12,7 +12,7 @@ pub mod streams;
 mod unresolved;
 
 pub use access::{Access, ApiKeys, KeyDigest};
-pub use changes::{Changes, Counts, ListKind, News, Place};
+pub use changes::{Changes, Counts, News, Place};
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};
 pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, SessionPlan};
 pub use reference::{Content, Reference, ReferenceKind, References};

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::changes::{Changes, ListKind};
+use super::changes::Changes;
 use super::observation::{
     FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
     server_info,
@@ -20,6 +20,7 @@ use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, p
 use super::snapshot::{Federation, Fleet, Member};
 use crate::defaults;
 use crate::index::{Catalog, Index, List, MemberCatalog};
+use crate::mcp::ListKind;
 use crate::mcp::object::ObjectWriter;
 use crate::metrics::{FederationMetrics, Metrics};
 use crate::upstream::{Health, State, Upstream};

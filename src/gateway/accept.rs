@@ -16,6 +16,11 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
+/// Whether event streams are asked for by name: who takes just anything may not be able to read one.
+pub(super) fn names_events(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ACCEPT) && accepts(headers, &["text/event-stream"])
+}
+
 /// Whether one of `wanted` is acceptable. Clients that name nothing take anything.
 pub(super) fn accepts(headers: &HeaderMap, wanted: &[&str]) -> bool {
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::fleet::Access;
+use crate::fleet::{Access, KeyDigest};
 
 /// The header for clients that cannot choose `Authorization`.
 const API_KEY: &str = "x-api-key";
@@ -44,6 +44,23 @@ pub fn admit(access: &Access, headers: &HeaderMap) -> Result<Principal, AccessEr
         Access::ApiKeys(keys) => {
             let key = presented(headers).ok_or(AccessError::Missing)?;
             keys.principal(key).map(Principal::Named).ok_or(AccessError::Unknown)
+        }
+    }
+}
+
+/// What is kept of the key in the headers, if there is one.
+pub fn presented_digest(headers: &HeaderMap) -> Option<KeyDigest> {
+    presented(headers).map(KeyDigest::of)
+}
+
+/// Whether `principal`, who was let in with the key of this digest, would still be.
+pub fn still_admits(access: &Access, principal: &Principal, key: Option<&KeyDigest>) -> bool {
+    match access {
+        Access::Anonymous => *principal == Principal::Anonymous,
+        Access::Closed(_) => false,
+        Access::ApiKeys(keys) => {
+            let owner = key.and_then(|key| keys.principal_of(key)).map(Principal::Named);
+            owner.as_ref() == Some(principal)
         }
     }
 }
@@ -167,6 +184,26 @@ mod tests {
         }
         let wrong_beside_right = [("authorization", "Bearer three"), ("x-api-key", "one")];
         assert_eq!(admitted(&wrong_beside_right), Err(AccessError::Unknown));
+    }
+
+    #[test]
+    fn who_was_let_in_stays_as_long_as_the_key_is_the_same_persons() {
+        let keys = |pairs: &[(&str, &str)]| {
+            let values = pairs
+                .iter()
+                .map(|(name, key)| ((*name).to_owned(), key.as_bytes().to_vec()));
+            let secret = Reference::new(ReferenceKind::Secret, "team", "keys");
+            Access::ApiKeys(ApiKeys::read(&values.collect(), &secret))
+        };
+        let key = presented_digest(&headers(&[("x-api-key", "one")]));
+        let alice = Principal::Named("alice".into());
+        let stays = |access: &Access| still_admits(access, &alice, key.as_ref());
+        assert!(stays(&keys(&[("alice", "one"), ("bob", "two")])));
+        assert!(!stays(&keys(&[("alice", "two")])), "another key");
+        assert!(!stays(&keys(&[("bob", "one")])), "another person");
+        assert!(!stays(&Access::Anonymous));
+        assert!(still_admits(&Access::Anonymous, &Principal::Anonymous, None));
+        assert!(!still_admits(&keys(&[("alice", "one")]), &Principal::Anonymous, None));
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use super::access::Principal;
 use super::answer::Answer;
 use super::bridge::{self, Bridge};
 use super::completion;
+use super::line::Line;
 use super::modern::{self, Refusal};
 use super::session::Session;
 use crate::fleet::Federation;
@@ -38,7 +38,7 @@ pub struct Request<'a> {
     /// The session of a Legacy client, where it has one.
     pub session: Option<&'a Session>,
     /// Where goes what is said before the answer, if the client can hear it.
-    pub intermediate: Option<&'a mpsc::Sender<Bytes>>,
+    pub intermediate: Option<&'a Line>,
     /// The headers that came with it, if the transport has any.
     pub headers: Option<&'a HeaderMap>,
     /// What it shares with the client's other messages.
@@ -58,17 +58,31 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
         Method::ResourcesRead => read(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
+        // Its answer is a stream, and no response.
+        Method::Listen => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
     }
 }
 
-/// What is served, in every revision: lists are always answered, and changes are not announced.
-const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
+/// What is served to a client of `revision`: lists are always answered, and their changes told wherever there is a way
+/// to tell them. The first revision is not offered it.
+fn capabilities(federation: &Federation, revision: Revision) -> &'static str {
+    let hears = match revision {
+        Revision::V2024_11_05 => false,
+        Revision::V2025_03_26 | Revision::V2025_06_18 | Revision::V2025_11_25 => federation.sessions.enabled,
+        Revision::V2026_07_28 => true,
+    };
+    if hears {
+        r#"{"tools":{"listChanged":true},"resources":{"subscribe":false,"listChanged":true},"prompts":{"listChanged":true}}"#
+    } else {
+        r#"{"tools":{},"resources":{},"prompts":{}}"#
+    }
+}
 
 fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
     let mut out = Vec::new();
     let mut result = ObjectWriter::open(&mut out);
     result.string("protocolVersion", request.revision.as_str());
-    result.member("capabilities", CAPABILITIES);
+    result.member("capabilities", capabilities(federation, request.revision));
     result.member("serverInfo", &federation.server_info);
     result.close();
     Answer::ok(request, &out)
@@ -82,7 +96,7 @@ fn discovered(federation: &Federation) -> Vec<u8> {
         "supportedVersions",
         &json!(Revision::ALL.map(Revision::as_str)).to_string(),
     );
-    result.member("capabilities", CAPABILITIES);
+    result.member("capabilities", capabilities(federation, Revision::LATEST));
     result.member("ttlMs", "0");
     result.string("cacheScope", "public");
     let mut own = ObjectWriter::open(result.name("_meta"));

@@ -2,40 +2,31 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use http::header::{self, HeaderValue};
 use http::{Method as HttpMethod, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::bridge::Bridge;
-use super::post::{self, Post};
+use super::finished::Finished;
+use super::post;
 use super::reply::{self, Reply};
-use super::session::Sessions;
-use super::stream::Finished;
-use super::{access, legacy, origin};
+use super::visit::{Shared, Visit};
+use super::{access, get, legacy, origin};
 use crate::fleet::{Federation, Fleet};
 use crate::metrics::Outcome;
 
 /// Answers requests from the fleet's current snapshot.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    fleet: Arc<ArcSwap<Fleet>>,
-    sessions: Arc<Sessions>,
-    bridge: Arc<Bridge>,
+    shared: Arc<Shared>,
     loopback: bool,
 }
 
 impl Endpoint {
-    /// An endpoint over `fleet`, for clients with `sessions`; `loopback` tells that it listens on a loopback address.
-    pub fn new(fleet: Arc<ArcSwap<Fleet>>, sessions: Arc<Sessions>, loopback: bool) -> Self {
-        let bridge = Arc::new(Bridge::new(Arc::clone(&sessions)));
-        Self {
-            fleet,
-            sessions,
-            bridge,
-            loopback,
-        }
+    /// An endpoint for clients who share this; `loopback` tells that it listens on a loopback address.
+    pub fn new(shared: Shared, loopback: bool) -> Self {
+        let shared = Arc::new(shared);
+        Self { shared, loopback }
     }
 
     /// Answers one request.
@@ -59,7 +50,7 @@ impl Endpoint {
     }
 
     async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
-        let fleet = self.fleet.load_full();
+        let fleet = self.shared.fleet.load_full();
         let Some(federation) = find(&fleet, parts.uri.path()) else {
             return reply::plain(
                 StatusCode::NOT_FOUND,
@@ -78,17 +69,17 @@ impl Endpoint {
                 return reply::keep_out(&parts.headers, error);
             }
         };
-        let post = Post {
+        let visit = Visit {
+            shared: Arc::clone(&self.shared),
             federation: Arc::clone(federation),
-            sessions: Arc::clone(&self.sessions),
-            bridge: Arc::clone(&self.bridge),
             principal,
             headers: parts.headers,
             started,
         };
         match parts.method {
-            HttpMethod::POST => post::answer(post, body).await,
-            HttpMethod::DELETE if federation.sessions.enabled => end_session(&post),
+            HttpMethod::POST => post::answer(visit, body).await,
+            HttpMethod::GET if federation.sessions.enabled => get::answer(&visit),
+            HttpMethod::DELETE if federation.sessions.enabled => end_session(&visit),
             _ => reply::not_allowed(federation),
         }
     }
@@ -103,17 +94,18 @@ fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<&'f Arc<Federation>> {
     }
 }
 
-/// Ends the session that a DELETE names.
-fn end_session(post: &Post) -> Reply {
-    if let Err(error) = legacy::revision(&post.headers) {
-        return reply::whole(reply::refuse(&post.headers, None, &error));
+/// Ends the session that a DELETE names, with everything that is going on of it.
+fn end_session(visit: &Visit) -> Reply {
+    if let Err(error) = legacy::revision(&visit.headers) {
+        return reply::whole(reply::refuse(&visit.headers, None, &error));
     }
-    match legacy::session(&post.sessions, &post.federation, &post.principal, &post.headers) {
+    match visit.session() {
         Ok(session) => {
             if let Some(session) = session {
-                post.sessions.end(&session, legacy::now());
+                visit.shared.sessions.end(&session, legacy::now());
+                visit.shared.hub.end(session.id);
             }
-            reply::whole(Finished::message(StatusCode::OK, Vec::new()))
+            reply::whole(Finished::nothing(StatusCode::OK))
         }
         Err(error) => reply::whole(reply::without_session(error)),
     }

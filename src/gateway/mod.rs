@@ -7,11 +7,18 @@
 mod accept;
 pub mod access;
 pub mod answer;
+mod batch;
 pub mod bridge;
 mod completion;
 pub mod dispatch;
 pub mod endpoint;
+mod finished;
+mod gate;
+mod get;
+pub mod hub;
 pub mod legacy;
+pub mod line;
+mod listen;
 pub mod modern;
 pub mod origin;
 mod post;
@@ -21,5 +28,7 @@ mod rpc;
 pub mod serve;
 pub mod session;
 mod stream;
+pub mod visit;
+mod work;
 
 pub use serve::{Gateway, ServeError};

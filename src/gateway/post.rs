@@ -1,47 +1,32 @@
 //! A POST: its body is read within limits, and its answer comes whole or, if it takes its time, as an event stream.
 
-use std::future::ready;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use http::StatusCode;
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::accept::{accepts, is_json};
-use super::access::Principal;
-use super::bridge::Bridge;
+use super::accept::{accepts, is_json, names_events};
+use super::finished::Finished;
+use super::line::Line;
 use super::modern::{Refusal, refusal};
 use super::reply::{self, Reply};
-use super::rpc;
-use super::session::Sessions;
-use super::stream::{EventStream, Finished, Work};
+use super::visit::Visit;
+use super::work::Work;
+use super::{batch, rpc, stream};
 use crate::body::{self, BodyError};
 use crate::defaults;
-use crate::fleet::Federation;
 use crate::mcp::RpcError;
 use crate::metrics::Outcome;
 
-/// Where a message goes, who sends it, and its headers.
-pub(super) struct Post {
-    pub(super) federation: Arc<Federation>,
-    pub(super) sessions: Arc<Sessions>,
-    pub(super) bridge: Arc<Bridge>,
-    pub(super) principal: Principal,
-    pub(super) headers: HeaderMap,
-    pub(super) started: Instant,
-}
-
 /// Answers the message that comes as `body`.
-pub(super) async fn answer(post: Post, body: Incoming) -> Reply {
-    if !is_json(&post.headers) {
+pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
+    if !is_json(&visit.headers) {
         return reply::plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type must be application/json\n",
         );
     }
-    if !accepts(&post.headers, &["application/json", "application/*", "*/*"]) {
+    if !accepts(&visit.headers, &["application/json", "application/*", "*/*"]) {
         return reply::plain(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must list application/json (and text/event-stream)\n",
@@ -53,35 +38,43 @@ pub(super) async fn answer(post: Post, body: Incoming) -> Reply {
     {
         Ok(body) => body,
         Err(refused) => {
-            let elapsed = post.started.elapsed();
-            post.federation.metrics.request(None, Outcome::Refused, elapsed);
-            return reply::whole(reply::refuse(&post.headers, None, &refused));
+            let elapsed = visit.started.elapsed();
+            visit.federation.metrics.request(None, Outcome::Refused, elapsed);
+            return reply::whole(reply::refuse(&visit.headers, None, &refused));
         }
     };
-    // Streams must be asked for by name; who takes just anything may not be able to read one.
-    if !post.headers.contains_key(header::ACCEPT) || !accepts(&post.headers, &["text/event-stream"]) {
-        return reply::whole(work(post, body, None).await);
+    let takes_events = names_events(&visit.headers);
+    let (streams, hub) = (visit.federation.streams, visit.shared.hub.clone());
+    let line = Line::new();
+    let mut work = Work::new(
+        work(visit, body, line.clone(), takes_events),
+        line.clone(),
+        hub,
+        streams.resume,
+    );
+    if !takes_events {
+        return reply::whole((&mut work).await);
     }
-    let (out, mut intermediate) = mpsc::channel(defaults::INTERMEDIATE_MAX);
-    let mut work: Work = Box::pin(work(post, body, Some(out)));
-    tokio::select! {
+    let finished = tokio::select! {
         biased;
-        finished = &mut work => match intermediate.try_recv() {
-            Ok(first) => reply::events(EventStream::new(Box::pin(ready(finished)), intermediate, Some(first))),
-            Err(_) => reply::whole(finished),
+        finished = &mut work => Some(finished),
+        () = line.news() => None,
+        () = sleep(streams.delay) => None,
+    };
+    match finished {
+        Some(finished) if !line.has_news() => reply::whole(finished),
+        finished => match stream::open(work, finished, streams.keep_alive) {
+            Some(events) => reply::events(events),
+            None => reply::whole(Finished::nothing(StatusCode::ACCEPTED)),
         },
-        Some(first) = intermediate.recv() => reply::events(EventStream::new(work, intermediate, Some(first))),
-        () = sleep(defaults::STREAM_DELAY) => reply::events(EventStream::new(work, intermediate, None)),
     }
 }
 
-/// Answers the message in `body`, and counts it if it is a request.
-async fn work(post: Post, body: Bytes, intermediate: Option<mpsc::Sender<Bytes>>) -> Finished {
-    let (method, outcome, finished) = rpc::answer(&post, &body, intermediate.as_ref()).await;
-    if let Some(outcome) = outcome {
-        post.federation.metrics.request(method, outcome, post.started.elapsed());
+async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {
+    match rpc::answer(&visit, &body, &line, takes_events).await {
+        Some(finished) => finished,
+        None => batch::answer(&visit, &body, &line).await,
     }
-    finished
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {

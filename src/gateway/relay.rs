@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
 
+use super::line::Line;
 use crate::defaults;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Envelope, Members, meta, notice};
@@ -13,7 +13,7 @@ use crate::upstream::{Asked, Ear};
 /// Takes the notifications of one request to its client's stream.
 #[derive(Debug)]
 pub(super) struct Relay {
-    out: mpsc::Sender<Bytes>,
+    out: Line,
     progress_token: Option<String>,
     logs: Logs,
     progress: Mutex<Progress>,
@@ -67,7 +67,7 @@ impl Logs {
 
 impl Relay {
     /// The relay to `out` for a request with this `_meta`.
-    pub(super) fn new(meta: Option<&Members<'_>>, logs: Logs, out: mpsc::Sender<Bytes>) -> Self {
+    pub(super) fn new(meta: Option<&Members<'_>>, logs: Logs, out: Line) -> Self {
         let token = meta.and_then(|own| own.get(meta::PROGRESS_TOKEN));
         Self {
             out,
@@ -99,7 +99,7 @@ impl Relay {
         };
         if let Some(message) = message {
             // A client that reads too slowly misses hints, and holds up nobody.
-            drop(self.out.try_send(message));
+            self.out.send(message);
         }
     }
 
@@ -138,19 +138,18 @@ impl Ear for Relay {
 mod tests {
     use super::*;
 
-    fn relay(meta: &str) -> (Relay, mpsc::Receiver<Bytes>) {
-        let (out, heard) = mpsc::channel(8);
+    fn relay(meta: &str) -> (Relay, Line) {
+        let line = Line::new();
         let meta = Members::parse(meta);
-        (Relay::new(meta.as_ref(), Logs::of_request(meta.as_ref()), out), heard)
+        let relay = Relay::new(meta.as_ref(), Logs::of_request(meta.as_ref()), line.clone());
+        (relay, line)
     }
 
     fn heard(meta: &str, notification: &str) -> Option<String> {
-        let (relay, mut heard) = relay(meta);
+        let (relay, line) = relay(meta);
         relay.pass(notification.as_bytes());
-        heard
-            .try_recv()
-            .ok()
-            .map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        let message = line.unread().into_iter().next();
+        message.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     const LOG: &str = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn progress_only_grows_over_the_rounds_of_a_server() {
-        let (relay, mut heard) = relay(r#"{"progressToken":"t"}"#);
+        let (relay, line) = relay(r#"{"progressToken":"t"}"#);
         let told = |value: &str| relay.pass(PROGRESS.replace(":1}", &format!(":{value}}}")).as_bytes());
         for value in ["1", "2.5"] {
             told(value);
@@ -189,8 +188,10 @@ mod tests {
         for value in ["1", "2.5", "2.6"] {
             told(value);
         }
-        let values: Vec<f64> = std::iter::from_fn(|| heard.try_recv().ok())
-            .map(|message| serde_json::from_slice::<serde_json::Value>(&message).unwrap())
+        let values: Vec<f64> = line
+            .unread()
+            .iter()
+            .map(|message| serde_json::from_slice::<serde_json::Value>(message).unwrap())
             .map(|message| message["params"]["progress"].as_f64().unwrap())
             .collect();
         assert_eq!(values, [1.0, 2.5, 2.6]);

@@ -6,10 +6,10 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 
 use super::access::AccessError;
+use super::finished::{Content, Events, Finished, ReplyBody};
 use super::modern::{Refusal, refusal};
 use super::origin::Denied;
 use super::session::SessionError;
-use super::stream::{EventStream, Finished, ReplyBody};
 use super::{legacy, modern};
 use crate::fleet::Federation;
 use crate::mcp::{Id, RpcError, message};
@@ -59,10 +59,13 @@ pub(super) fn keep_out(headers: &HeaderMap, error: AccessError) -> Reply {
     reply
 }
 
-/// The answer to an HTTP method that is not served.
+/// The answer to an HTTP method that is not served, or not so.
 pub(super) fn not_allowed(federation: &Federation) -> Reply {
     let (text, allowed) = if federation.sessions.enabled {
-        ("only POST and DELETE are served here\n", "POST, DELETE, OPTIONS")
+        (
+            "POST and DELETE are served here, and GET with Accept: text/event-stream\n",
+            "POST, GET, DELETE, OPTIONS",
+        )
     } else {
         ("only POST is served here\n", "POST, OPTIONS")
     };
@@ -73,10 +76,21 @@ pub(super) fn not_allowed(federation: &Federation) -> Reply {
     reply
 }
 
-/// An answer that is known as a whole.
+/// An answer that is known, or that comes in events from now on.
 pub(super) fn whole(finished: Finished) -> Reply {
-    let is_empty = finished.message.is_empty();
-    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(finished.message))));
+    let content = match finished.content {
+        Content::Events(stream) => return events(stream),
+        Content::Nothing => Vec::new(),
+        Content::Message(message) => message,
+        Content::Batch(messages) => {
+            let mut batch = vec![b'['];
+            batch.extend_from_slice(&messages.join(&b','));
+            batch.push(b']');
+            batch
+        }
+    };
+    let is_empty = content.is_empty();
+    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(content))));
     *reply.status_mut() = finished.status;
     *reply.headers_mut() = finished.headers;
     if !is_empty {
@@ -93,7 +107,7 @@ pub(super) fn whole(finished: Finished) -> Reply {
 }
 
 /// An answer that comes in events.
-pub(super) fn events(stream: EventStream) -> Reply {
+pub(super) fn events(stream: Events) -> Reply {
     let mut reply = Response::new(ReplyBody::Events(stream));
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -133,7 +147,7 @@ pub(super) fn preflight(headers: &HeaderMap) -> Reply {
     for (name, value) in [
         (
             header::ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static("POST, DELETE"),
+            HeaderValue::from_static("POST, GET, DELETE"),
         ),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(known)),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),

@@ -2,118 +2,334 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use tokio::sync::mpsc;
 
 use super::dispatch::{self, dispatch};
+use super::finished::Finished;
+use super::hub::SessionHub;
+use super::line::{Caller, Line};
 use super::modern::{Refusal, refusal};
-use super::post::Post;
 use super::reply::{refuse, without_session};
-use super::stream::Finished;
-use super::{legacy, modern};
+use super::session::Session;
+use super::visit::Visit;
+use super::{legacy, listen, modern};
 use crate::defaults;
 use crate::mcp::meta::VersionClaim;
-use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers};
+use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
 
-/// Answers the message in `body`; also tells how to count it, if it is a request.
-pub(super) async fn answer(
-    post: &Post,
-    body: &Bytes,
-    intermediate: Option<&mpsc::Sender<Bytes>>,
-) -> (Option<Method>, Option<Outcome>, Finished) {
-    let Post {
-        federation,
-        sessions,
-        bridge,
-        principal,
-        headers,
-        ..
-    } = post;
-    let refused = |id: Option<Id<'_>>, refused: &Refusal| (None, Some(Outcome::Refused), refuse(headers, id, refused));
-    let envelope = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
-        Ok(envelope) => envelope,
-        Err(error) => return refused(None, &refusal(malformed_status(headers, &error), error.to_rpc_error())),
+/// The client that sends a message, as far as the era's rules need to know it.
+#[derive(Clone, Copy)]
+pub(super) struct Client<'a> {
+    pub(super) session: Option<&'a Session>,
+    pub(super) revision: Revision,
+    /// The line to it.
+    pub(super) line: &'a Line,
+    pub(super) takes_events: bool,
+}
+
+/// What a message came to, and how it is counted, if it is a request.
+struct Told {
+    method: Option<Method>,
+    outcome: Option<Outcome>,
+    finished: Finished,
+}
+
+/// A message with those of its parts that are read.
+#[derive(Clone, Copy)]
+struct Message<'a> {
+    kind: Kind<'a>,
+    params: Option<&'a Members<'a>>,
+    meta: Option<&'a Members<'a>>,
+    /// Whether it has parameters that cannot be read.
+    is_spoilt: bool,
+    /// All of it.
+    body: &'a Bytes,
+}
+
+/// A request in it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    id: Id<'a>,
+    method: &'a str,
+}
+
+/// Answers the message in `body`, and counts it if it is a request; what is said before the answer goes to `line`.
+/// `None` where it is no message but a batch, which some Legacy clients may send.
+pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line, takes_events: bool) -> Option<Finished> {
+    let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
+        Err(MessageError::Batch) if !modern::claimed_by_headers(&visit.headers) => {
+            return None;
+        }
+        Err(error) => malformed(&visit.headers, None, &error),
+        Ok(envelope) => match envelope.kind() {
+            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Ok(kind) => {
+                let (params, meta) = parts(&envelope);
+                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
+                single(visit, message, line, takes_events).await
+            }
+        },
     };
-    let kind = match envelope.kind() {
-        Ok(kind) => kind,
+    Some(counted(visit, told))
+}
+
+/// Answers one message of a batch from `client`; `None` where it asks for nothing.
+pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>) -> Option<Finished> {
+    let told = match Envelope::parse(part, defaults::JSON_DEPTH_MAX) {
+        Err(error) => malformed(&visit.headers, None, &error),
+        Ok(envelope) => match envelope.kind() {
+            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Ok(kind) => {
+                let (params, meta) = parts(&envelope);
+                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), part);
+                match message.asked() {
+                    None => {
+                        in_session(visit, message, client).await;
+                        return None;
+                    }
+                    Some(asked) if message.claims_modern() || message.is_handshake() => {
+                        let text = "a batch has neither initialize nor requests of later revisions in it";
+                        let error = RpcError::new(RpcError::INVALID_REQUEST, text);
+                        refused(&visit.headers, Some(asked.id), &refusal(StatusCode::OK, error))
+                    }
+                    Some(_) => in_session(visit, message, client).await,
+                }
+            }
+        },
+    };
+    Some(counted(visit, told))
+}
+
+/// A message that came alone.
+async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: bool) -> Told {
+    let headers = &visit.headers;
+    let asked = message.asked();
+    if message.claims_modern() || modern::claimed_by_headers(headers) {
+        return match asked {
+            None => Told::nothing(),
+            Some(asked) => modern_request(visit, message, asked, line, takes_events).await,
+        };
+    }
+    if let Some(asked) = asked.filter(|_| message.is_handshake()) {
+        return handshake(visit, message, asked, line).await;
+    }
+    let revision = match legacy::revision(headers) {
+        Ok(revision) => revision,
+        Err(error) => return refused(headers, asked.map(|asked| asked.id), &error),
+    };
+    let session = match visit.session() {
+        Ok(session) => session,
         Err(error) => {
-            let id = envelope.id.and_then(Id::from_raw);
-            return refused(id, &refusal(malformed_status(headers, &error), error.to_rpc_error()));
+            return Told {
+                method: None,
+                outcome: asked.map(|_| Outcome::Refused),
+                finished: without_session(error),
+            };
         }
     };
-    let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
-    let meta = params
-        .as_ref()
-        .and_then(|p| p.get("_meta"))
-        .and_then(|raw| Members::parse(raw.get()));
-    let (params, meta) = (params.as_ref(), meta.as_ref());
-    let is_modern = VersionClaim::of(meta) != VersionClaim::None || modern::claimed_by_headers(headers);
-    let (request, is_handshake) = match kind {
-        Kind::Request { id, method } => (Some((id, method)), !is_modern && method == Method::Initialize.as_str()),
-        Kind::Notification { .. } | Kind::Response { .. } => (None, false),
+    let client = Client {
+        session: session.as_ref(),
+        revision: session.as_ref().map_or(revision, |session| session.revision),
+        line,
+        takes_events,
     };
-    let mut session = None;
-    let mut revision = Revision::LATEST;
-    if !is_modern && !is_handshake {
-        revision = match legacy::revision(headers) {
-            Ok(revision) => revision,
-            Err(error) => return refused(request.map(|(id, _)| id), &error),
-        };
-        session = match legacy::session(sessions, federation, principal, headers) {
-            Ok(session) => session,
-            Err(error) => return (None, request.map(|_| Outcome::Refused), without_session(error)),
-        };
-    }
-    if let (Kind::Response { id: Some(id) }, Some(session)) = (kind, &session) {
-        bridge.answered(session.id, id, body);
-    }
-    let Some((id, name)) = request else {
-        return (None, None, Finished::message(StatusCode::ACCEPTED, Vec::new()));
+    in_session(visit, message, client).await
+}
+
+/// A message of a Legacy client, in a session or where there are none.
+async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> Told {
+    let asked = match message.kind {
+        Kind::Request { id, method } => Asked { id, method },
+        Kind::Notification { method } => {
+            notified(visit, client.session, method, message.params);
+            return Told::nothing();
+        }
+        Kind::Response { id } => {
+            if let (Some(id), Some(session)) = (id, client.session) {
+                visit.shared.bridge.answered(session.id, id, message.body);
+            }
+            return Told::nothing();
+        }
     };
-    if envelope.params.is_some() && params.is_none() {
-        let error = RpcError::new(RpcError::INVALID_PARAMS, "params names a member twice");
-        return refused(Some(id), &refusal(StatusCode::BAD_REQUEST, error));
-    }
-    let checked = if is_modern {
-        modern::check(name, params, meta, headers).map(|method| (method, revision))
-    } else if is_handshake {
-        legacy::negotiated(params).map(|revision| (Method::Initialize, revision))
-    } else {
-        let revision = session.as_ref().map_or(revision, |session| session.revision);
-        legacy::method(name).map(|method| (method, revision))
-    };
-    let checked = checked.and_then(|(method, revision)| {
-        check_arguments(method, params, revision.era())?;
-        Ok((method, revision))
+    client.line.set_caller(Caller {
+        session: client.session.map(|session| session.id),
+        revision: client.revision,
     });
-    let (method, revision) = match checked {
-        Ok(checked) => checked,
-        Err(error) => return refused(Some(id), &error),
+    let checked = message.readable().and_then(|()| {
+        let method = legacy::method(asked.method)?;
+        check_arguments(method, message.params, Era::Legacy)?;
+        Ok(method)
+    });
+    match checked {
+        Err(error) => refused(&visit.headers, Some(asked.id), &error),
+        Ok(method) => carry_out(visit, message, asked.id, method, client).await,
+    }
+}
+
+async fn modern_request(
+    visit: &Visit,
+    message: Message<'_>,
+    asked: Asked<'_>,
+    line: &Line,
+    takes_events: bool,
+) -> Told {
+    let headers = &visit.headers;
+    let checked = message.readable().and_then(|()| {
+        let method = modern::check(asked.method, message.params, message.meta, headers)?;
+        check_arguments(method, message.params, Era::Modern)?;
+        Ok(method)
+    });
+    let client = Client {
+        session: None,
+        revision: Revision::LATEST,
+        line,
+        takes_events,
     };
+    match checked {
+        Err(error) => refused(headers, Some(asked.id), &error),
+        Ok(method @ Method::Listen) => {
+            let (outcome, finished) = match listen::open(visit, asked.id, message.params, takes_events) {
+                Ok(finished) => (Outcome::Ok, finished),
+                Err(error) => (Outcome::Refused, refuse(headers, Some(asked.id), &error)),
+            };
+            Told {
+                method: Some(method),
+                outcome: Some(outcome),
+                finished,
+            }
+        }
+        Ok(method) => carry_out(visit, message, asked.id, method, client).await,
+    }
+}
+
+async fn handshake(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
+    let checked = message.readable().and_then(|()| legacy::negotiated(message.params));
+    let revision = match checked {
+        Ok(revision) => revision,
+        Err(error) => return refused(&visit.headers, Some(asked.id), &error),
+    };
+    let client = Client {
+        session: None,
+        revision,
+        line,
+        takes_events: false,
+    };
+    let (sessions, federation) = (&visit.shared.sessions, &visit.federation);
+    let method = Method::Initialize;
+    match legacy::open_session(sessions, federation, &visit.principal, revision, message.params) {
+        Err(error) => Told {
+            method: Some(method),
+            outcome: Some(Outcome::Failed),
+            finished: without_session(error),
+        },
+        Ok(token) => {
+            let mut told = carry_out(visit, message, asked.id, method, client).await;
+            if let Some(token) = token {
+                told.finished.headers.insert(headers::SESSION_ID, token);
+            }
+            told
+        }
+    }
+}
+
+/// Does what is asked, until it is done or the session cancels it.
+async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Method, client: Client<'_>) -> Told {
     let none = Members::default();
     let request = dispatch::Request {
         id,
         method,
-        params: params.unwrap_or(&none),
-        meta,
-        revision,
-        body,
-        principal,
-        session: session.as_ref(),
-        intermediate,
-        headers: Some(headers),
-        bridge,
+        params: message.params.unwrap_or(&none),
+        meta: message.meta,
+        revision: client.revision,
+        body: message.body,
+        principal: &visit.principal,
+        session: client.session,
+        intermediate: client.takes_events.then_some(client.line),
+        headers: Some(&visit.headers),
+        bridge: &visit.shared.bridge,
     };
-    let answer = dispatch(federation, request).await;
-    let mut finished = Finished::message(answer.status, answer.body);
-    if is_handshake {
-        match legacy::open_session(sessions, federation, principal, revision, params) {
-            Ok(None) => {}
-            Ok(Some(token)) => drop(finished.headers.insert(headers::SESSION_ID, token)),
-            Err(error) => return (Some(method), Some(Outcome::Failed), without_session(error)),
+    let begun = client
+        .session
+        .filter(|_| !method.is_immediate())
+        .map(|session| SessionHub::begin(&visit.shared.hub, session.id, id));
+    let withdrawn = async {
+        match &begun {
+            Some(begun) => begun.withdrawn().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = dispatch(&visit.federation, request) => Told {
+            method: Some(method),
+            outcome: Some(answer.outcome),
+            finished: Finished::message(answer.status, answer.body),
+        },
+        () = withdrawn => Told::nothing(),
+    }
+}
+
+/// What a Legacy client tells. Of a session's requests it may cancel those at work (2025-11-25, cancellation).
+fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
+    let (notice::CANCELLED, Some(session)) = (method, session) else {
+        return;
+    };
+    if let Some(id) = params.and_then(|params| params.get("requestId")) {
+        visit.shared.hub.cancel(session.id, id.get());
+    }
+}
+
+impl<'a> Message<'a> {
+    fn new(
+        kind: Kind<'a>,
+        envelope: &Envelope<'_>,
+        params: Option<&'a Members<'a>>,
+        meta: Option<&'a Members<'a>>,
+        body: &'a Bytes,
+    ) -> Self {
+        Self {
+            kind,
+            params,
+            meta,
+            is_spoilt: envelope.params.is_some() && params.is_none(),
+            body,
         }
     }
-    (Some(method), Some(answer.outcome), finished)
+
+    fn asked(&self) -> Option<Asked<'a>> {
+        match self.kind {
+            Kind::Request { id, method } => Some(Asked { id, method }),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        }
+    }
+
+    /// Whether it says itself that it is under the Modern rules.
+    fn claims_modern(&self) -> bool {
+        VersionClaim::of(self.meta) != VersionClaim::None
+    }
+
+    fn is_handshake(&self) -> bool {
+        self.asked()
+            .is_some_and(|asked| asked.method == Method::Initialize.as_str())
+    }
+
+    fn readable(&self) -> Result<(), Refusal> {
+        if self.is_spoilt {
+            let error = RpcError::new(RpcError::INVALID_PARAMS, "params names a member twice");
+            return Err(refusal(StatusCode::BAD_REQUEST, error));
+        }
+        Ok(())
+    }
+}
+
+/// The parameters of a message, and the `_meta` in them.
+fn parts<'a>(envelope: &Envelope<'a>) -> (Option<Members<'a>>, Option<Members<'a>>) {
+    let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
+    let meta = params
+        .as_ref()
+        .and_then(|params| params.get("_meta"))
+        .and_then(|raw| Members::parse(raw.get()));
+    (params, meta)
 }
 
 /// `arguments` is an object, if it is there.
@@ -139,8 +355,39 @@ fn check_arguments(method: Method, params: Option<&Members<'_>>, era: Era) -> Re
     }
 }
 
+impl Told {
+    fn nothing() -> Self {
+        Self {
+            method: None,
+            outcome: None,
+            finished: Finished::nothing(StatusCode::ACCEPTED),
+        }
+    }
+}
+
+fn counted(visit: &Visit, told: Told) -> Finished {
+    if let Some(outcome) = told.outcome {
+        let elapsed = visit.started.elapsed();
+        visit.federation.metrics.request(told.method, outcome, elapsed);
+    }
+    told.finished
+}
+
+fn refused(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Told {
+    Told {
+        method: None,
+        outcome: Some(Outcome::Refused),
+        finished: refuse(headers, id, refused),
+    }
+}
+
+fn malformed(headers: &HeaderMap, id: Option<Id<'_>>, error: &MessageError) -> Told {
+    let refusal = refusal(malformed_status(headers, error), error.to_rpc_error());
+    refused(headers, id, &refusal)
+}
+
 /// Legacy clients are told of malformed messages with 200, as of every JSON-RPC error; batches are refused with 400
-/// by both eras, since nobody can tell which of their parts was meant.
+/// where they are not known, since nobody can tell which of their parts was meant.
 fn malformed_status(headers: &HeaderMap, error: &MessageError) -> StatusCode {
     match error {
         MessageError::Batch => StatusCode::BAD_REQUEST,

@@ -15,8 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::bridge::Bridge;
 use super::endpoint::Endpoint;
+use super::hub::SessionHub;
 use super::session::Sessions;
+use super::visit::Shared;
 use crate::defaults;
 use crate::fleet::Fleet;
 
@@ -25,6 +28,7 @@ use crate::fleet::Fleet;
 pub struct Gateway {
     listener: TcpListener,
     address: SocketAddr,
+    hub: Arc<SessionHub>,
 }
 
 /// The address cannot be listened on.
@@ -41,7 +45,8 @@ impl Gateway {
         let bound = async {
             let listener = TcpListener::bind(address).await?;
             let address = listener.local_addr()?;
-            Ok(Self { listener, address })
+            let hub = Arc::new(SessionHub::new());
+            Ok(Self { listener, address, hub })
         };
         bound.await.map_err(|source| ServeError { address, source })
     }
@@ -51,8 +56,13 @@ impl Gateway {
         self.address
     }
 
+    /// What is going on of Legacy sessions here.
+    pub fn hub(&self) -> Arc<SessionHub> {
+        Arc::clone(&self.hub)
+    }
+
     /// Serves `fleet` to clients with `sessions` until `stop`; then no connection is taken any more, and requests in
-    /// flight get `drain` to finish.
+    /// flight get `drain` to finish; streams that would go on for ever end at once.
     pub async fn serve(
         self,
         fleet: Arc<ArcSwap<Fleet>>,
@@ -60,14 +70,21 @@ impl Gateway {
         stop: CancellationToken,
         drain: Duration,
     ) {
-        let endpoint = Endpoint::new(fleet, sessions, self.address.ip().is_loopback());
+        let shared = Shared {
+            fleet,
+            bridge: Arc::new(Bridge::new(Arc::clone(&sessions))),
+            sessions,
+            hub: self.hub,
+            stop: stop.clone(),
+        };
+        let endpoint = Endpoint::new(shared, self.address.ip().is_loopback());
         let server = server();
         let room = Arc::new(Semaphore::new(defaults::CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         loop {
             let (stream, place) = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = self.accept(&room) => match accepted {
+                accepted = accept(&self.listener, &room) => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
                         // Out of descriptors, most often: others must finish first.
@@ -100,13 +117,13 @@ impl Gateway {
             tracing::warn!("requests were still running after {drain:?} and are cut off");
         }
     }
+}
 
-    /// The next connection, once there is room for it.
-    async fn accept(&self, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-        let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, _) = self.listener.accept().await?;
-        Ok((stream, place))
-    }
+/// The next connection, once there is room for it.
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,155 +1,140 @@
-//! The body of an answer: whole, or as an event stream that ends with it (2025-03-26, transports).
+//! A request's answer as an event stream: what is said on its line, then the answer (2025-03-26, transports).
+//!
+//! That of a Legacy client in a session can be resumed: somebody else then sees to the work, and the stream only reads.
 
-use std::convert::Infallible;
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::pending;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use http_body_util::Full;
-use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep, sleep};
+use futures::stream::unfold;
+use tokio::time::{Duration, sleep};
 
-use crate::defaults;
+use super::finished::{Events, Finished};
+use super::hub::{Kept, SessionHub, StreamId};
+use super::line::{Line, Next};
+use super::work::Work;
 use crate::mcp::sse;
 
-/// The work that ends with the whole response message.
-pub(super) type Work = Pin<Box<dyn Future<Output = Finished> + Send>>;
+/// A comment, so that nobody on the way takes a silent stream for a dead one.
+pub(super) const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
-/// What the work came to.
-#[derive(Debug)]
-pub(super) struct Finished {
-    /// The HTTP status, where it can still be told.
-    pub(super) status: StatusCode,
-    /// What else is told in headers, where it can still be told.
-    pub(super) headers: HeaderMap,
-    /// The response message; empty where there is none to send.
-    pub(super) message: Vec<u8>,
-}
-
-impl Finished {
-    /// A response message.
-    pub(super) fn message(status: StatusCode, message: Vec<u8>) -> Self {
-        Self {
-            status,
-            headers: HeaderMap::new(),
-            message,
-        }
-    }
-
-    /// A text for a person, where the protocol has no message.
-    pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        Self {
-            status,
-            headers: HeaderMap::from_iter([(CONTENT_TYPE, plain)]),
-            message: text.into().into_bytes(),
-        }
-    }
-}
-
-/// The body of an answer.
-#[derive(Debug)]
-pub enum ReplyBody {
-    /// Known as a whole.
-    Whole(Full<Bytes>),
-    /// Events as they come.
-    Events(EventStream),
-}
-
-/// Intermediate messages as they come, and the response in the end. Dropping it drops the work.
-pub struct EventStream {
-    first: Option<Bytes>,
+/// Reads a line for one connection.
+struct Reader {
+    line: Line,
+    number: u64,
+    /// The work at the other end, unless somebody else sees to it. Dropped with the reader.
     work: Option<Work>,
-    intermediate: mpsc::Receiver<Bytes>,
-    keep_alive: Pin<Box<Sleep>>,
+    keep_alive: Duration,
+    /// Named in the ids of events, if the stream can be resumed.
+    stream: Option<StreamId>,
+    /// Whether an event without a message comes first, to resume from before anything was said.
+    primes: bool,
 }
 
-impl EventStream {
-    /// A stream of what was said `first`, of what else `work` says on the way, and of what it comes to.
-    pub(super) fn new(work: Work, intermediate: mpsc::Receiver<Bytes>, first: Option<Bytes>) -> Self {
-        let keep_alive = Box::pin(sleep(defaults::KEEP_ALIVE));
-        Self {
-            first,
-            work: Some(work),
-            intermediate,
-            keep_alive,
+/// The stream of what `work` says on its line, and of what it came to, if it is `finished`. The work is done for as
+/// long as the stream is read or, where the client can resume it, a while longer; and what was said is kept for a while.
+pub(super) fn open(work: Work, finished: Option<Finished>, keep_alive: Duration) -> Option<Events> {
+    let line = work.line().clone();
+    let Some(mut kept) = keep(&work) else {
+        if let Some(finished) = finished {
+            line.finish(finished.content);
+        }
+        return events(line, None, Some(work), keep_alive, None);
+    };
+    let events = events(line, None, None, keep_alive, Some(kept.stream))?;
+    let patience = work.patience();
+    tokio::spawn(async move {
+        match finished {
+            Some(finished) => kept.finish(finished.content),
+            None => see_to(work, &mut kept).await,
+        }
+        sleep(patience).await;
+        drop(kept);
+    });
+    Some(events)
+}
+
+/// What is said on `line`, as events: after the last message that was read, or after message number `after`. `None`
+/// where no such message was ever said.
+pub(super) fn events(
+    line: Line,
+    after: Option<u64>,
+    work: Option<Work>,
+    keep_alive: Duration,
+    stream: Option<StreamId>,
+) -> Option<Events> {
+    let number = line.attend(after)?;
+    let primes = after.is_none() && stream.is_some() && line.caller().is_some_and(|caller| caller.knows_priming());
+    let reader = Reader {
+        line,
+        number,
+        work,
+        keep_alive,
+        stream,
+        primes,
+    };
+    let next = async |mut reader: Reader| reader.next().await.map(|event| (event, reader));
+    Some(Box::pin(unfold(reader, next)))
+}
+
+/// A place among the streams that can be resumed, where the client has a session to resume it by.
+fn keep(work: &Work) -> Option<Kept> {
+    let session = work.line().caller()?.session?;
+    SessionHub::keep(work.hub(), session, StreamId::random()?, work.line())
+}
+
+/// Does the work until it is finished, or given up since nobody came back to read.
+async fn see_to(mut work: Work, kept: &mut Kept) {
+    let (line, patience) = (work.line().clone(), work.patience());
+    tokio::select! {
+        biased;
+        finished = &mut work => kept.finish(finished.content),
+        () = line.deserted(patience) => {
+            tracing::debug!("a call was given up: its client did not come back");
+            line.cut();
+            work.cancel();
         }
     }
 }
 
-impl Body for ReplyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Whole(whole) => Pin::new(whole).poll_frame(cx),
-            Self::Events(events) => events
-                .poll_next(cx)
-                .map(|event| event.map(|data| Ok(Frame::data(data)))),
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(stream) = self.stream.filter(|_| std::mem::take(&mut self.primes)) {
+            return Some(Bytes::from(sse::priming(&stream.event(0))));
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(whole) => whole.is_end_stream(),
-            Self::Events(events) => events.work.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(whole) => whole.size_hint(),
-            Self::Events(_) => SizeHint::default(),
-        }
-    }
-}
-
-impl EventStream {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(message) = self.first.take() {
-            return Poll::Ready(Some(self.event(&message)));
-        }
-        let Some(work) = &mut self.work else {
-            return Poll::Ready(None);
-        };
-        if let Poll::Ready(Some(message)) = self.intermediate.poll_recv(cx) {
-            return Poll::Ready(Some(self.event(&message)));
-        }
-        if let Poll::Ready(finished) = work.as_mut().poll(cx) {
-            self.work = None;
-            // What was said last may have come while the work was polled.
-            let mut events = Vec::new();
-            while let Ok(message) = self.intermediate.try_recv() {
-                events.extend_from_slice(&sse::encode(&message));
+        let silence = sleep(self.keep_alive);
+        tokio::pin!(silence);
+        loop {
+            let changed = self.line.changed();
+            match self.line.take(self.number) {
+                Next::Message(number, message) => {
+                    let id = self.stream.map(|stream| stream.event(number));
+                    return Some(Bytes::from(sse::encode(&message, id.as_deref())));
+                }
+                Next::Over => return None,
+                Next::Nothing => {}
             }
-            events.extend_from_slice(&sse::encode(&finished.message));
-            return Poll::Ready(Some(Bytes::from(events)));
-        }
-        if self.keep_alive.as_mut().poll(cx).is_ready() {
-            self.keep_alive.as_mut().reset(Instant::now() + defaults::KEEP_ALIVE);
-            // Armed again, so that the next one is waited for.
-            if self.keep_alive.as_mut().poll(cx).is_pending() {
-                return Poll::Ready(Some(Bytes::from_static(b": ping\n\n")));
+            tokio::select! {
+                biased;
+                () = changed => {}
+                finished = finished(&mut self.work) => {
+                    self.work = None;
+                    self.line.finish(finished.content);
+                }
+                () = &mut silence => return Some(PING),
             }
         }
-        Poll::Pending
-    }
-
-    fn event(&mut self, message: &[u8]) -> Bytes {
-        self.keep_alive.as_mut().reset(Instant::now() + defaults::KEEP_ALIVE);
-        Bytes::from(sse::encode(message))
     }
 }
 
-impl fmt::Debug for EventStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream")
-            .field("working", &self.work.is_some())
-            .finish_non_exhaustive()
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.line.leave(self.number);
+    }
+}
+
+async fn finished(work: &mut Option<Work>) -> Finished {
+    match work {
+        Some(work) => work.await,
+        None => pending().await,
     }
 }

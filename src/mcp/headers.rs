@@ -12,6 +12,8 @@ pub const METHOD: &str = "mcp-method";
 pub const NAME: &str = "mcp-name";
 /// A Legacy session.
 pub const SESSION_ID: &str = "mcp-session-id";
+/// The last event that a client got of a stream, to take it up from there (WHATWG HTML, server-sent events).
+pub const LAST_EVENT_ID: &str = "last-event-id";
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";

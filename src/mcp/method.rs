@@ -14,6 +14,7 @@ pub enum Method {
     PromptsList,
     PromptsGet,
     Complete,
+    Listen,
 }
 
 impl Method {
@@ -31,6 +32,7 @@ impl Method {
             "prompts/list" => Self::PromptsList,
             "prompts/get" => Self::PromptsGet,
             "completion/complete" => Self::Complete,
+            "subscriptions/listen" => Self::Listen,
             _ => return None,
         })
     }
@@ -49,6 +51,7 @@ impl Method {
             Self::PromptsList => "prompts/list",
             Self::PromptsGet => "prompts/get",
             Self::Complete => "completion/complete",
+            Self::Listen => "subscriptions/listen",
         }
     }
 
@@ -61,9 +64,17 @@ impl Method {
         }
     }
 
+    /// Whether it is answered at once, from what is known here.
+    pub const fn is_immediate(self) -> bool {
+        !matches!(
+            self,
+            Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete
+        )
+    }
+
     /// Whether it is part of the Legacy revisions.
     pub const fn in_legacy(self) -> bool {
-        !matches!(self, Self::Discover)
+        !matches!(self, Self::Discover | Self::Listen)
     }
 
     /// Whether it is part of the Modern revision.

@@ -19,6 +19,7 @@ pub mod rpc_error;
 pub mod sampling;
 pub mod shape;
 pub mod sse;
+pub mod subscription;
 pub mod version;
 
 pub use features::Features;
@@ -27,4 +28,5 @@ pub use method::Method;
 pub use object::Members;
 pub use param_headers::ParamHeaders;
 pub use rpc_error::RpcError;
+pub use subscription::ListKind;
 pub use version::{Era, Revision};

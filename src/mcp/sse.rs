@@ -116,9 +116,14 @@ impl Decoder {
     }
 }
 
-/// One event that carries `message`; line ends in it become lines of data.
-pub fn encode(message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(message.len() + 32);
+/// One event that carries `message`; line ends in it become lines of data. `id` is what to resume from.
+pub fn encode(message: &[u8], id: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + 64);
+    if let Some(id) = id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
     out.extend_from_slice(b"event: message\n");
     for line in message.split(|b| matches!(b, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
@@ -127,6 +132,11 @@ pub fn encode(message: &[u8]) -> Vec<u8> {
     }
     out.push(b'\n');
     out
+}
+
+/// An event that carries nothing but an id to resume from (2025-11-25, transports).
+pub fn priming(id: &str) -> Vec<u8> {
+    format!("id: {id}\ndata:\n\n").into_bytes()
 }
 
 impl Event {

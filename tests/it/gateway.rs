@@ -247,7 +247,7 @@ async fn every_refusal_has_its_status_and_code() {
         (
             "batch",
             r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.into(),
-            vec![],
+            vec![("mcp-protocol-version", "2025-11-25")],
             400,
             -32600,
         ),
@@ -398,10 +398,10 @@ async fn the_http_side_is_guarded() {
             .status,
         406
     );
-    let get = send(http::Request::get(&url).header("accept", "text/event-stream"), "").await;
+    let get = send(http::Request::get(&url).header("accept", "application/json"), "").await;
     assert_eq!(
         (get.status, get.headers["allow"].to_str().unwrap()),
-        (405, "POST, DELETE, OPTIONS")
+        (405, "POST, GET, DELETE, OPTIONS")
     );
     let unknown = format!("http://{}/default/other/mcp", gateway.address);
     assert_eq!(send(json(http::Request::post(unknown)), ping).await.status, 404);

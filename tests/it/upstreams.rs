@@ -191,14 +191,14 @@ async fn a_lost_session_is_made_again_once_and_the_call_goes_through() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_its_call() {
+async fn a_modern_client_that_goes_away_cancels_its_call() {
     let server = Upstream::start(|seen| match seen.method() {
         "tools/call" => Answer::Hang,
         _ => upstream::legacy(seen, &tools(&["echo"])),
     })
     .await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
-    let call = gateway.legacy("tools/call", json!({"name": "s__echo"}));
+    let call = gateway.modern("tools/call", json!({"name": "s__echo"}));
     assert!(timeout(Duration::from_millis(300), call).await.is_err());
     let deadline = Instant::now() + Duration::from_secs(5);
     while server.seen_of("notifications/cancelled").is_empty() {

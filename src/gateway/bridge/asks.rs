@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::defaults;
+use crate::gateway::line::Line;
 use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::{Envelope, Id, message};
@@ -67,7 +68,7 @@ impl Asks {
     pub(super) async fn ask(
         self: &Arc<Self>,
         session: SessionId,
-        out: &mpsc::Sender<Bytes>,
+        out: &Line,
         kind: Asking,
         params: &str,
         withdrawn: &CancellationToken,
@@ -80,7 +81,9 @@ impl Asks {
             key: (session, id),
         };
         let request = Bytes::from(message::request(id, kind.method(), params.as_bytes()));
-        out.try_send(request).map_err(|_| NoAnswer::Unreachable)?;
+        if !out.send(request) {
+            return Err(NoAnswer::Unreachable);
+        }
         let error = tokio::select! {
             biased;
             response = &mut answer => match response {
@@ -93,7 +96,7 @@ impl Asks {
         };
         let cancelled =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
-        drop(out.try_send(Bytes::from(cancelled)));
+        out.send(Bytes::from(cancelled));
         Err(error)
     }
 
@@ -166,16 +169,19 @@ mod tests {
     #[tokio::test]
     async fn only_the_session_that_was_asked_answers_and_only_once() {
         let (asks, session) = (counted(LONG), SessionId::random().unwrap());
-        let (out, mut stream) = mpsc::channel(4);
+        let line = Line::new();
         let asking = {
-            let asks = Arc::clone(&asks);
+            let (asks, out) = (Arc::clone(&asks), line.clone());
             tokio::spawn(async move {
                 asks.ask(session, &out, Asking::Roots, "{}", &CancellationToken::new())
                     .await
             })
         };
-        let asked = stream.recv().await.unwrap();
-        assert_eq!(asked, r#"{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}"#);
+        line.news().await;
+        assert_eq!(
+            line.unread(),
+            [r#"{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}"#]
+        );
         let response = r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[ ]}}"#;
         assert!(!answer(&asks, SessionId::random().unwrap(), "1", response));
         assert!(!answer(&asks, session, "\"1\"", response));
@@ -187,14 +193,14 @@ mod tests {
     #[tokio::test]
     async fn a_question_that_nobody_waits_for_is_taken_back() {
         let (asks, session) = (counted(Duration::from_millis(10)), SessionId::random().unwrap());
-        let (out, mut stream) = mpsc::channel(4);
+        let out = Line::new();
         let withdrawn = CancellationToken::new();
         let late = asks.ask(session, &out, Asking::Sampling, "{}", &withdrawn).await;
         assert_eq!(late, Err(NoAnswer::TooLate));
         withdrawn.cancel();
         let taken_back = asks.ask(session, &out, Asking::Sampling, "{}", &withdrawn).await;
         assert_eq!(taken_back, Err(NoAnswer::Withdrawn));
-        let told: Vec<Bytes> = std::iter::from_fn(|| stream.try_recv().ok()).collect();
+        let told = out.unread();
         assert_eq!(told.len(), 4);
         for (place, id) in [(1, 1), (3, 2)] {
             let text = std::str::from_utf8(&told[place]).unwrap();
@@ -205,8 +211,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_without_a_stream_is_not_waited_for() {
-        let (out, stream) = mpsc::channel(1);
-        drop(stream);
+        let out = Line::new();
+        out.cut();
         let (asks, session) = (counted(LONG), SessionId::random().unwrap());
         let answer = asks
             .ask(session, &out, Asking::Roots, "{}", &CancellationToken::new())

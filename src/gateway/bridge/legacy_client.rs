@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::join_all;
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +12,7 @@ use super::asks::Asks;
 use super::{Arrived, Hop, questions};
 use crate::defaults;
 use crate::gateway::answer::Answer;
+use crate::gateway::line::Line;
 use crate::gateway::relay::{Logs, Relay};
 use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
@@ -88,7 +87,7 @@ struct Client {
     session: SessionId,
     revision: Revision,
     features: Features,
-    out: mpsc::Sender<Bytes>,
+    out: Line,
     asks: Arc<Asks>,
     pages: Arc<Pages>,
 }

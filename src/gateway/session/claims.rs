@@ -108,6 +108,12 @@ impl SessionId {
         rand::fill(&mut bytes).ok()?;
         Some(Self(bytes))
     }
+
+    /// One of its bytes, to spread sessions by.
+    pub fn any_byte(self) -> u8 {
+        let [byte, ..] = self.0;
+        byte
+    }
 }
 
 impl fmt::Display for SessionId {

@@ -10,6 +10,7 @@ mod keys;
 mod token;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
@@ -137,6 +138,14 @@ impl Sessions {
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         let forgotten = denied.insert(session.expires, session.id, now);
         self.metrics.denied(denied.len(), forgotten);
+    }
+}
+
+impl Session {
+    /// For how long it is still valid at `now`, in seconds since 1970.
+    pub fn valid_for(&self, now: u64) -> Duration {
+        // Its last valid second is over when the next one begins.
+        Duration::from_secs(self.expires.saturating_add(1).saturating_sub(now))
     }
 }
 

@@ -13,6 +13,7 @@ use mcpfleet::api::MCPFederation;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
 use mcpfleet::fleet::{Access, DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
 use mcpfleet::gateway::Gateway;
+use mcpfleet::gateway::hub::SessionHub;
 use mcpfleet::gateway::session::{Keyring, Sessions};
 use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::event_stream::EventStream;
 use super::http::{self, Http, Reply};
 
 /// A running gateway with one federation `default/fed`.
@@ -32,13 +34,19 @@ pub(crate) struct TestGateway {
     observations: watch::Receiver<Arc<Observations>>,
     runtime: Option<Runtime>,
     stop: CancellationToken,
-    client: Http,
+    pub(crate) client: Http,
+    pub(crate) hub: Arc<SessionHub>,
     /// The ids of the sessions that were opened, by revision.
     sessions: Mutex<HashMap<Revision, Option<String>>>,
 }
 
 /// The plan for servers at these addresses, each a member under its own name.
 pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
+    plan_with(servers, json!({}))
+}
+
+/// The same with more in the federation's spec.
+pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInput {
     let input = |(name, address): &(&str, SocketAddr)| ServerInput {
         key: ObjectKey::new("default", *name),
         labels: Default::default(),
@@ -61,11 +69,14 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
         .iter()
         .map(|(name, _)| json!({"name": name, "server": {"name": name}}))
         .collect();
-    let federation: MCPFederation = serde_json::from_value(json!({
+    let mut federation = json!({
         "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "fed"},
         "spec": {"members": members, "access": {"anonymous": {}}},
-    }))
-    .unwrap();
+    });
+    for (name, value) in spec.as_object().unwrap() {
+        federation["spec"][name] = value.clone();
+    }
+    let federation: MCPFederation = serde_json::from_value(federation).unwrap();
     PlanInput {
         servers: servers.iter().map(input).collect(),
         federations: vec![FederationInput {
@@ -89,7 +100,7 @@ impl TestGateway {
         let (input, inputs) = watch::channel(Arc::new(plan));
         let runtime = Runtime::start(inputs, DefaultFederation::Single, Arc::clone(&metrics));
         let gateway = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = gateway.address();
+        let (address, hub) = (gateway.address(), gateway.hub());
         let stop = CancellationToken::new();
         let keyring = Arc::new(ArcSwapOption::new(keyring));
         let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
@@ -104,6 +115,7 @@ impl TestGateway {
             runtime: Some(runtime),
             stop,
             client,
+            hub,
             keyring,
             sessions: Mutex::default(),
         };
@@ -115,7 +127,12 @@ impl TestGateway {
 
     /// Starts a gateway and waits until all its servers are ready.
     pub(crate) async fn ready(servers: &[(&str, SocketAddr)]) -> Self {
-        let mut gateway = Self::start(plan(servers)).await;
+        Self::ready_with(servers, json!({})).await
+    }
+
+    /// The same with more in the federation's spec.
+    pub(crate) async fn ready_with(servers: &[(&str, SocketAddr)], spec: Value) -> Self {
+        let mut gateway = Self::start(plan_with(servers, spec)).await;
         gateway
             .until(|o| !o.servers.is_empty() && o.servers.values().all(|s| s.state == UpstreamState::Ready))
             .await;
@@ -219,6 +236,42 @@ impl TestGateway {
         }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.post(body, &headers).await.json()
+    }
+
+    /// A new session of a client that speaks `revision`.
+    pub(crate) async fn open_session(&self, revision: Revision) -> String {
+        let opened = http::open_session(&self.client, &self.url(), revision, &[]).await;
+        opened.expect("a session")
+    }
+
+    /// Sends a Legacy message in `session`, and gives the answer as it comes.
+    pub(crate) async fn post_events(&self, session: &str, revision: Revision, message: &Value) -> EventStream {
+        let headers = [("mcp-session-id", session), ("mcp-protocol-version", revision.as_str())];
+        let request = http::legacy(&self.url(), message, headers);
+        EventStream::open(&self.client, request).await
+    }
+
+    /// Sends a Modern request, and gives the answer as it comes.
+    pub(crate) async fn modern_events(&self, id: Value, method: &str, mut params: Value) -> EventStream {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let name = params["name"].as_str().map(|name| ("mcp-name", name));
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        let request = http::legacy(&self.url(), &body, headers.into_iter().chain(name));
+        EventStream::open(&self.client, request).await
+    }
+
+    /// Opens the stream that `session` hears on, or takes one up after `last_event`.
+    pub(crate) async fn get_events(&self, session: &str, revision: Revision, last_event: Option<&str>) -> EventStream {
+        let request = Request::get(self.url())
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", session)
+            .header("mcp-protocol-version", revision.as_str());
+        let request = last_event
+            .into_iter()
+            .fold(request, |request, id| request.header("last-event-id", id));
+        EventStream::open(&self.client, request.body(Full::default()).unwrap()).await
     }
 
     /// The metrics page.

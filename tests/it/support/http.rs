@@ -93,7 +93,8 @@ pub(crate) async fn open_session(
     reply.header("mcp-session-id").map(str::to_owned)
 }
 
-fn legacy<'h>(
+/// A POST of `message` with these headers beside the usual ones.
+pub(crate) fn legacy<'h>(
     url: &str,
     message: &Value,
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,

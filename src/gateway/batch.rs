@@ -1,0 +1,103 @@
+//! Batches, which only 2025-03-26 knows: each message in one is answered as if it had come alone.
+
+use bytes::Bytes;
+use futures::future::join_all;
+use http::StatusCode;
+use serde_json::value::RawValue;
+
+use super::finished::{Content, Finished};
+use super::legacy;
+use super::line::Line;
+use super::modern::{Refusal, refusal};
+use super::reply::{refuse, without_session};
+use super::rpc::{self, Client};
+use super::visit::Visit;
+use crate::defaults;
+use crate::mcp::{MessageError, Revision, RpcError};
+use crate::metrics::Outcome;
+
+/// Answers the messages of the batch in `body`.
+pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished {
+    let refused = |error: &Refusal| {
+        let elapsed = visit.started.elapsed();
+        visit.federation.metrics.request(None, Outcome::Refused, elapsed);
+        refuse(&visit.headers, None, error)
+    };
+    let unknown = || refusal(StatusCode::BAD_REQUEST, MessageError::Batch.to_rpc_error());
+    match legacy::revision(&visit.headers) {
+        Ok(Revision::V2025_03_26) => {}
+        Ok(_) => return refused(&unknown()),
+        Err(error) => return refused(&error),
+    }
+    let session = match visit.session() {
+        Ok(session) => session,
+        Err(error) => return without_session(error),
+    };
+    if session
+        .as_ref()
+        .is_some_and(|session| session.revision != Revision::V2025_03_26)
+    {
+        return refused(&unknown());
+    }
+    let parts = match parts(body) {
+        Ok(parts) => parts,
+        Err(error) => return refused(&error),
+    };
+    let client = Client {
+        session: session.as_ref(),
+        revision: Revision::V2025_03_26,
+        line,
+        takes_events: false,
+    };
+    let answers = join_all(parts.iter().map(|part| rpc::answer_part(visit, part, client))).await;
+    let answers: Vec<_> = answers
+        .into_iter()
+        .flatten()
+        .flat_map(|finished| finished.content.into_messages())
+        .collect();
+    if answers.is_empty() {
+        return Finished::nothing(StatusCode::ACCEPTED);
+    }
+    Finished::new(StatusCode::OK, Content::Batch(answers))
+}
+
+/// The messages of a batch, unread.
+fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
+    let wrong = |code, text: String| refusal(StatusCode::BAD_REQUEST, RpcError::new(code, text));
+    let parts: Vec<&RawValue> =
+        serde_json::from_slice(body).map_err(|error| wrong(RpcError::PARSE, format!("not valid JSON: {error}")))?;
+    match parts.len() {
+        0 => Err(wrong(
+            RpcError::INVALID_REQUEST,
+            "a batch has at least one message".into(),
+        )),
+        1..=defaults::BATCH_MAX => Ok(parts.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect()),
+        more => {
+            let text = format!(
+                "a batch has at most {} messages, this one has {more}",
+                defaults::BATCH_MAX
+            );
+            Err(wrong(RpcError::INVALID_REQUEST, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_messages_and_not_too_many() {
+        let code = |body: &str| {
+            parts(&Bytes::copy_from_slice(body.as_bytes()))
+                .map(|parts| parts.len())
+                .map_err(|refused| refused.error.code)
+        };
+        assert_eq!(code("[1, {}]"), Ok(2));
+        assert_eq!(code("[]"), Err(-32600));
+        assert_eq!(code("[{},"), Err(-32700));
+        let of = |count| format!("[{}]", vec!["{}"; count].join(","));
+        assert_eq!(code(&of(defaults::BATCH_MAX)), Ok(defaults::BATCH_MAX));
+        assert_eq!(code(&of(defaults::BATCH_MAX + 1)), Err(-32600));
+    }
+}

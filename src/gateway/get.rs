@@ -1,0 +1,229 @@
+//! GET: a stream on which a Legacy session hears what is sent to it, or one of a call that is taken up again
+//! (2025-11-25, transports).
+
+use std::future::pending;
+
+use bytes::Bytes;
+use futures::stream::unfold;
+use http::{HeaderMap, StatusCode};
+use tokio::sync::watch;
+use tokio::time::{Duration, Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::accept::names_events;
+use super::finished::{Events, Finished};
+use super::gate::Gate;
+use super::hub::{Heard, Listener, SessionHub, StreamId};
+use super::reply::{self, Reply};
+use super::session::Session;
+use super::stream::{self, PING};
+use super::visit::Visit;
+use super::{legacy, modern};
+use crate::fleet::{Counts, News};
+use crate::mcp::{Revision, headers, sse, subscription};
+
+/// A stream on which a session hears.
+struct Ear {
+    listener: Listener,
+    news: watch::Receiver<News>,
+    /// Whether the client knows that lists may change.
+    hears_changes: bool,
+    epoch: u64,
+    gate: Gate,
+    stop: CancellationToken,
+    heartbeat: Duration,
+    /// When the session is not valid any more; `None` where that is too far away to tell.
+    expires: Option<Instant>,
+    /// Whether an event without a message comes first.
+    primes: bool,
+}
+
+/// The position in a stream of changes, as the ids of its events tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    epoch: u64,
+    counts: Counts,
+}
+
+/// Opens the stream that is asked for.
+pub(super) fn answer(visit: &Visit) -> Reply {
+    // Later revisions have no such stream.
+    if !names_events(&visit.headers) || modern::claimed_by_headers(&visit.headers) {
+        return reply::not_allowed(&visit.federation);
+    }
+    if let Err(error) = legacy::revision(&visit.headers) {
+        return reply::whole(reply::refuse(&visit.headers, None, &error));
+    }
+    let session = match visit.session() {
+        Ok(Some(session)) => session,
+        Ok(None) => return reply::not_allowed(&visit.federation),
+        Err(error) => return reply::whole(reply::without_session(error)),
+    };
+    match events(visit, &session) {
+        Some(events) => reply::events(events),
+        None => reply::whole(Finished::text(
+            StatusCode::BAD_REQUEST,
+            "no stream of this session has an event with the id in Last-Event-ID, or it is over for too long; leave the \
+             header out\n",
+        )),
+    }
+}
+
+fn events(visit: &Visit, session: &Session) -> Option<Events> {
+    let Some(id) = last_event(&visit.headers) else {
+        return Some(hear(visit, session, None));
+    };
+    if let Some(position) = Position::parse(id) {
+        return Some(hear(visit, session, Some(position)));
+    }
+    let (stream, number) = StreamId::of_event(id)?;
+    let line = visit.shared.hub.resumable(session.id, stream)?;
+    let keep_alive = visit.federation.streams.keep_alive;
+    stream::events(line, Some(number), None, keep_alive, Some(stream))
+}
+
+fn last_event(map: &HeaderMap) -> Option<&str> {
+    let id = map.get(headers::LAST_EVENT_ID)?.to_str().unwrap_or_default().trim();
+    (!id.is_empty()).then_some(id)
+}
+
+/// The stream on which `session` hears, from `position` on, or from now.
+fn hear(visit: &Visit, session: &Session, position: Option<Position>) -> Events {
+    let changes = &visit.federation.changes;
+    let mut news = changes.listen();
+    let now = *news.borrow_and_update();
+    let told = position.map_or(now.counts, |position| position.counts_in(changes.epoch()));
+    let ear = Ear {
+        listener: SessionHub::listen(&visit.shared.hub, session.id, told),
+        gate: Gate::new(visit, now),
+        news,
+        hears_changes: session.revision > Revision::V2024_11_05,
+        epoch: changes.epoch(),
+        stop: visit.shared.stop.clone(),
+        heartbeat: visit.federation.streams.heartbeat,
+        expires: Instant::now().checked_add(session.valid_for(legacy::now())),
+        primes: position.is_none() && session.revision >= Revision::V2025_11_25,
+    };
+    let next = async |mut ear: Ear| ear.next().await.map(|event| (event, ear));
+    Box::pin(unfold(ear, next))
+}
+
+impl Ear {
+    async fn next(&mut self) -> Option<Bytes> {
+        let now = *self.news.borrow();
+        if std::mem::take(&mut self.primes) {
+            return Some(Bytes::from(sse::priming(&self.position(now.counts))));
+        }
+        let silence = sleep(self.heartbeat);
+        tokio::pin!(silence);
+        loop {
+            let changed = self.listener.changed();
+            let news = *self.news.borrow_and_update();
+            if news.gone || self.stop.is_cancelled() || !self.gate.is_open(news) {
+                return None;
+            }
+            match self.listener.hear(self.hears_changes.then_some(news.counts)) {
+                Heard::Message(message) => return Some(Bytes::from(sse::encode(&message, None))),
+                Heard::Changed(kind, counts) => {
+                    let message = subscription::list_changed(kind, None);
+                    return Some(Bytes::from(sse::encode(&message, Some(&self.position(counts)))));
+                }
+                Heard::Over => return None,
+                Heard::Nothing => {}
+            }
+            tokio::select! {
+                () = changed => {}
+                changed = self.news.changed() => if changed.is_err() { return None },
+                () = self.stop.cancelled() => return None,
+                () = until(self.expires) => return None,
+                () = &mut silence => return Some(PING),
+            }
+        }
+    }
+
+    fn position(&self, counts: Counts) -> String {
+        let position = Position {
+            epoch: self.epoch,
+            counts,
+        };
+        position.id(self.listener.number())
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
+}
+
+impl Position {
+    /// The id of the event that leads here on the stream of this number.
+    fn id(self, stream: u64) -> String {
+        let Counts {
+            tools,
+            resources,
+            prompts,
+        } = self.counts;
+        format!("{PREFIX}{:x}.{stream}.{tools}.{resources}.{prompts}", self.epoch)
+    }
+
+    fn parse(id: &str) -> Option<Self> {
+        let mut parts = id.strip_prefix(PREFIX)?.split('.');
+        let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let mut numbers = parts.map(|part| part.parse::<u64>().ok());
+        let (_stream, tools, resources, prompts) =
+            (numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??);
+        numbers.next().is_none().then_some(Self {
+            epoch,
+            counts: Counts {
+                tools,
+                resources,
+                prompts,
+            },
+        })
+    }
+
+    /// The counts, if they were counted in `epoch`; else some that differ from all there are, since anything may have
+    /// changed meanwhile.
+    fn counts_in(self, epoch: u64) -> Counts {
+        if epoch == self.epoch {
+            self.counts
+        } else {
+            Counts::UNKNOWN
+        }
+    }
+}
+
+const PREFIX: &str = "changes.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_read_back_and_counts_only_in_its_epoch() {
+        let position = Position {
+            epoch: 0xfeed,
+            counts: Counts {
+                tools: 1,
+                resources: 20,
+                prompts: 300,
+            },
+        };
+        let id = position.id(7);
+        assert_eq!(id, "changes.feed.7.1.20.300");
+        assert_eq!(Position::parse(&id), Some(position));
+        assert_eq!(position.counts_in(0xfeed), position.counts);
+        assert_eq!(position.counts_in(1), Counts::UNKNOWN);
+        for wrong in [
+            "",
+            "changes.",
+            "changes.feed.7.1.20",
+            "changes.feed.7.1.20.300.4",
+            "changes.x.1.1.1.1",
+        ] {
+            assert_eq!(Position::parse(wrong), None, "{wrong}");
+        }
+    }
+}

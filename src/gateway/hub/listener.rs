@@ -1,0 +1,235 @@
+//! Streams on which a session hears what is sent to it: each message comes on exactly one of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::SessionHub;
+use crate::defaults;
+use crate::fleet::Counts;
+use crate::gateway::session::SessionId;
+use crate::mcp::ListKind;
+
+/// The open streams of one session, and what waits for them.
+pub(super) struct Listening {
+    /// By number, as they were opened. The last one hears everything: the others may be dead, and nobody knows yet.
+    streams: Vec<u64>,
+    waiting: VecDeque<Bytes>,
+    /// The changes that the session was told of.
+    told: Counts,
+    changed: Arc<Notify>,
+}
+
+/// One open stream; closed when dropped.
+pub(in crate::gateway) struct Listener {
+    hub: Arc<SessionHub>,
+    session: SessionId,
+    number: u64,
+    changed: Arc<Notify>,
+}
+
+/// What a stream hears next.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::gateway) enum Heard {
+    /// A message that was sent to the session.
+    Message(Bytes),
+    /// That a list has changed; then the session knows of these changes.
+    Changed(ListKind, Counts),
+    /// Nothing for now.
+    Nothing,
+    /// The stream was ended.
+    Over,
+}
+
+impl SessionHub {
+    /// Opens a stream of `session`, which knows of the changes in `told`. Where it has too many, the one that was
+    /// opened first ends.
+    pub(in crate::gateway) fn listen(hub: &Arc<Self>, session: SessionId, told: Counts) -> Listener {
+        let mut shard = hub.shard(session);
+        let held = shard.entry(session).or_default();
+        let listening = held.listening.get_or_insert_with(|| Listening::new(told));
+        // What was told to a stream that broke may have been lost; the new one says what its client knows.
+        listening.told = listening.told.earlier(told);
+        let number = hub.opened.fetch_add(1, Ordering::Relaxed);
+        if listening.streams.len() >= defaults::SESSION_STREAMS_MAX {
+            listening.streams.remove(0);
+        }
+        listening.streams.push(number);
+        listening.wake();
+        let changed = Arc::clone(&listening.changed);
+        Listener {
+            hub: Arc::clone(hub),
+            session,
+            number,
+            changed,
+        }
+    }
+}
+
+impl Listening {
+    fn new(told: Counts) -> Self {
+        Self {
+            streams: Vec::new(),
+            waiting: VecDeque::new(),
+            told,
+            changed: Arc::new(Notify::new()),
+        }
+    }
+
+    pub(super) fn send(&mut self, message: Bytes) -> bool {
+        let has_room = self.waiting.len() < defaults::SESSION_QUEUE_MAX;
+        if has_room {
+            self.waiting.push_back(message);
+            self.wake();
+        }
+        has_room
+    }
+
+    pub(super) fn wake(&self) {
+        self.changed.notify_waiters();
+    }
+
+    fn hear(&mut self, stream: u64, now: Option<Counts>) -> Heard {
+        if !self.streams.contains(&stream) {
+            return Heard::Over;
+        }
+        if self.streams.last() != Some(&stream) {
+            return Heard::Nothing;
+        }
+        if let Some(message) = self.waiting.pop_front() {
+            return Heard::Message(message);
+        }
+        let Some(now) = now else { return Heard::Nothing };
+        let news = ListKind::ALL
+            .into_iter()
+            .find(|kind| self.told.of(*kind) != now.of(*kind));
+        news.map_or(Heard::Nothing, |kind| {
+            *self.told.of_mut(kind) = now.of(kind);
+            Heard::Changed(kind, self.told)
+        })
+    }
+}
+
+impl Listener {
+    /// What comes next on this stream; `now` is what there is to be told of changes, if they are told at all.
+    pub(in crate::gateway) fn hear(&self, now: Option<Counts>) -> Heard {
+        let heard = self.hub.change(self.session, |held| {
+            held.listening
+                .as_mut()
+                .map_or(Heard::Over, |listening| listening.hear(self.number, now))
+        });
+        heard.unwrap_or(Heard::Over)
+    }
+
+    /// Waits for the next change. What happens after this call is not missed, awaited or not.
+    pub(in crate::gateway) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Tells this stream from all others.
+    pub(in crate::gateway) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.hub.change(self.session, |held| {
+            let Some(listening) = &mut held.listening else { return };
+            listening.streams.retain(|stream| *stream != self.number);
+            // The one that was opened before hears from now on.
+            listening.wake();
+            if listening.streams.is_empty() {
+                held.listening = None;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Counts = Counts {
+        tools: 0,
+        resources: 0,
+        prompts: 0,
+    };
+
+    fn hub() -> (Arc<SessionHub>, SessionId) {
+        (Arc::new(SessionHub::new()), SessionId::random().unwrap())
+    }
+
+    fn message(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn each_message_comes_on_the_newest_stream_and_on_the_one_before_when_that_closes() {
+        let (hub, session) = hub();
+        assert!(!hub.send(session, message("nobody listens")));
+        let first = SessionHub::listen(&hub, session, QUIET);
+        let second = SessionHub::listen(&hub, session, QUIET);
+        assert!(hub.is_listening(session));
+        assert!(hub.send(session, message("a")) && hub.send(session, message("b")));
+        assert_eq!(first.hear(Some(QUIET)), Heard::Nothing);
+        assert_eq!(second.hear(Some(QUIET)), Heard::Message(message("a")));
+        drop(second);
+        assert_eq!(first.hear(Some(QUIET)), Heard::Message(message("b")));
+        assert_eq!(first.hear(Some(QUIET)), Heard::Nothing);
+        drop(first);
+        assert!(!hub.is_listening(session));
+        assert_eq!(hub.sessions(), 0);
+    }
+
+    #[test]
+    fn a_session_that_does_not_read_is_told_of_changes_once_and_refused_more_messages() {
+        let (hub, session) = hub();
+        let stream = SessionHub::listen(&hub, session, QUIET);
+        let sent = (0..1_000).filter(|_| hub.send(session, message("x"))).count();
+        assert_eq!(sent, defaults::SESSION_QUEUE_MAX);
+        for _ in 0..sent {
+            assert_eq!(stream.hear(Some(QUIET)), Heard::Message(message("x")));
+        }
+        let now = Counts {
+            tools: 1_000,
+            prompts: 2,
+            ..QUIET
+        };
+        let after_tools = Counts { prompts: 0, ..now };
+        assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Tools, after_tools));
+        assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Prompts, now));
+        assert_eq!(stream.hear(Some(now)), Heard::Nothing);
+    }
+
+    #[test]
+    fn what_one_stream_told_no_other_tells_unless_its_client_does_not_know() {
+        let (hub, session) = hub();
+        let first = SessionHub::listen(&hub, session, QUIET);
+        let now = Counts { tools: 3, ..QUIET };
+        assert_eq!(first.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
+        let second = SessionHub::listen(&hub, session, now);
+        assert_eq!(second.hear(Some(now)), Heard::Nothing);
+        let resumed = SessionHub::listen(&hub, session, QUIET);
+        assert_eq!(resumed.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
+        drop((first, second, resumed));
+    }
+
+    #[test]
+    fn too_many_streams_end_the_first_and_the_end_of_the_session_ends_all() {
+        let (hub, session) = hub();
+        let streams: Vec<_> = (0..=defaults::SESSION_STREAMS_MAX)
+            .map(|_| SessionHub::listen(&hub, session, QUIET))
+            .collect();
+        assert_eq!(streams[0].hear(Some(QUIET)), Heard::Over);
+        assert_eq!(streams[1].hear(Some(QUIET)), Heard::Nothing);
+        hub.end(session);
+        assert!(streams.iter().all(|stream| stream.hear(Some(QUIET)) == Heard::Over));
+        drop(streams);
+        assert_eq!(hub.sessions(), 0);
+    }
+}

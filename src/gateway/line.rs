@@ -1,0 +1,442 @@
+//! The line from a request at work to its client: what is said before the answer, then the answer.
+//!
+//! Whoever speaks never waits. Whoever reads takes one message after the other; of a line that is kept, another reader
+//! can start again where the one before stopped.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::sleep;
+
+use super::finished::Content;
+use super::session::SessionId;
+use crate::defaults;
+use crate::mcp::Revision;
+
+/// A line, held by all who speak on it and by who reads.
+#[derive(Clone)]
+pub struct Line(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Told when there is something to read, when the line ends, and when readers come and go.
+    changed: Notify,
+    caller: OnceLock<Caller>,
+}
+
+/// The Legacy client at the other end. Its going away does not end the work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    /// Its session, if it has one.
+    pub(super) session: Option<SessionId>,
+    /// What it speaks.
+    pub(super) revision: Revision,
+}
+
+/// Messages are numbered from 1.
+#[derive(Default)]
+struct State {
+    /// The last messages that were said, the oldest first.
+    messages: VecDeque<Bytes>,
+    /// Their bytes.
+    bytes: usize,
+    /// The number of the last message that was said.
+    said: u64,
+    /// The number of the last message that was read.
+    read: u64,
+    /// Whether messages stay after they were read, as far as there is room.
+    kept: bool,
+    /// Whether nothing more will be said.
+    ended: bool,
+    /// How many readers there have been; only the last one is given anything.
+    readers: u64,
+    /// Whether the last reader is still there.
+    attended: bool,
+}
+
+/// What a reader is given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A message and its number.
+    Message(u64, Bytes),
+    /// Nothing for now.
+    Nothing,
+    /// Nothing any more, or another reader has taken over.
+    Over,
+}
+
+impl Line {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            caller: OnceLock::new(),
+        }))
+    }
+
+    /// Says `message`, a whole JSON-RPC message, without ever waiting. False where nobody will hear it: the client
+    /// reads too slowly, or the line has ended.
+    pub fn send(&self, message: Bytes) -> bool {
+        self.change(|state| {
+            let unread = usize::try_from(state.said.saturating_sub(state.read)).unwrap_or(usize::MAX);
+            let fits = unread == 0
+                || (unread < defaults::INTERMEDIATE_MAX
+                    && state.unread_bytes() + message.len() <= defaults::INTERMEDIATE_BYTES_MAX);
+            let hears = fits && !state.ended;
+            if hears {
+                state.say(message);
+            }
+            hears
+        })
+    }
+
+    /// Says what the work came to, and ends the line. It is taken whatever waits already.
+    pub(super) fn finish(&self, content: Content) {
+        self.change(|state| {
+            if state.ended {
+                return;
+            }
+            for message in content.into_messages() {
+                state.say(Bytes::from(message));
+            }
+            state.ended = true;
+        });
+    }
+
+    /// Ends the line where it is, and forgets what it carried.
+    pub(super) fn cut(&self) {
+        self.change(|state| {
+            *state = State {
+                ended: true,
+                said: state.said,
+                read: state.said,
+                readers: state.readers,
+                ..State::default()
+            };
+        });
+    }
+
+    /// The client is a Legacy one.
+    pub(super) fn set_caller(&self, caller: Caller) {
+        // The first message tells; there is no second one but in a batch, where all have the same caller.
+        self.0.caller.get_or_init(|| caller);
+    }
+
+    /// The client, if it is a Legacy one.
+    pub(super) fn caller(&self) -> Option<Caller> {
+        self.0.caller.get().copied()
+    }
+
+    /// From now on, what was read is kept as far as there is room.
+    pub(super) fn keep(&self) {
+        self.state().kept = true;
+    }
+
+    /// Whether there is something to read, or will be nothing any more.
+    pub(super) fn has_news(&self) -> bool {
+        let state = self.state();
+        state.said > state.read || state.ended
+    }
+
+    /// Waits until there is something to read, or will be nothing any more.
+    pub(super) async fn news(&self) {
+        loop {
+            let changed = self.changed();
+            if self.has_news() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until nobody will hear anything more.
+    pub async fn closed(&self) {
+        loop {
+            let changed = self.changed();
+            if self.state().ended {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the next change. What happens after this call is not missed, awaited or not.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.0.changed.notified()
+    }
+
+    /// Lets a new reader take over: after the last message that was read, or after message number `after`. Gives its
+    /// own number, or `None` where no such message was ever said.
+    pub(super) fn attend(&self, after: Option<u64>) -> Option<u64> {
+        self.change(|state| {
+            if let Some(after) = after {
+                if after > state.said {
+                    return None;
+                }
+                state.read = after;
+            }
+            state.readers += 1;
+            state.attended = true;
+            Some(state.readers)
+        })
+    }
+
+    /// What the reader of this number reads next.
+    pub(super) fn take(&self, reader: u64) -> Next {
+        let mut state = self.state();
+        if reader != state.readers {
+            return Next::Over;
+        }
+        if state.said > state.read {
+            return state.read_next();
+        }
+        if state.ended { Next::Over } else { Next::Nothing }
+    }
+
+    /// The reader of this number goes away.
+    pub(super) fn leave(&self, reader: u64) {
+        self.change(|state| state.attended &= reader != state.readers);
+    }
+
+    /// Waits until nobody has read for as long as `patience`.
+    pub(super) async fn deserted(&self, patience: Duration) {
+        loop {
+            let changed = self.changed();
+            if self.state().attended {
+                changed.await;
+                continue;
+            }
+            let left = self.state().readers;
+            let returned = async {
+                loop {
+                    let changed = self.changed();
+                    if self.state().readers != left {
+                        return;
+                    }
+                    changed.await;
+                }
+            };
+            tokio::select! {
+                () = returned => {}
+                () = sleep(patience) => return,
+            }
+        }
+    }
+
+    /// All messages that wait to be read.
+    #[cfg(test)]
+    pub(super) fn unread(&self) -> Vec<Bytes> {
+        let reader = self.attend(None);
+        let next = || match self.take(reader?) {
+            Next::Message(_, message) => Some(message),
+            Next::Nothing | Next::Over => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.state());
+        self.0.changed.notify_waiters();
+        changed
+    }
+}
+
+impl Caller {
+    /// Whether it takes events without data (2025-11-25, transports); older clients may take them for broken messages.
+    pub(super) fn knows_priming(self) -> bool {
+        self.revision >= Revision::V2025_11_25
+    }
+}
+
+impl State {
+    fn say(&mut self, message: Bytes) {
+        self.bytes += message.len();
+        self.said += 1;
+        self.messages.push_back(message);
+        self.make_room();
+    }
+
+    fn read_next(&mut self) -> Next {
+        // Messages that had to go are passed over: they were read before, if only into a connection that broke.
+        self.read = (self.read + 1).max(self.first());
+        let place = usize::try_from(self.read - self.first()).unwrap_or(usize::MAX);
+        let next = match self.messages.get(place) {
+            Some(message) => Next::Message(self.read, message.clone()),
+            None => Next::Nothing,
+        };
+        self.make_room();
+        next
+    }
+
+    /// The number of the oldest message that is there.
+    fn first(&self) -> u64 {
+        self.said + 1 - self.messages.len() as u64
+    }
+
+    /// Lets messages go that were read: all of them, or those for which there is no room.
+    fn make_room(&mut self) {
+        while self.first() <= self.read && !self.messages.is_empty() {
+            let has_room =
+                self.messages.len() <= defaults::RESUME_MESSAGES_MAX && self.bytes <= defaults::INTERMEDIATE_BYTES_MAX;
+            if self.kept && (has_room || self.messages.len() == 1) {
+                return;
+            }
+            let gone = self.messages.pop_front();
+            self.bytes -= gone.map_or(0, |message| message.len());
+        }
+    }
+
+    fn unread_bytes(&self) -> usize {
+        let unread = usize::try_from(self.said.saturating_sub(self.read)).unwrap_or(usize::MAX);
+        self.messages.iter().rev().take(unread).map(Bytes::len).sum()
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Line")
+            .field("said", &state.said)
+            .field("read", &state.read)
+            .field("ended", &state.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    fn text(line: &Line, reader: u64) -> Option<(u64, String)> {
+        match line.take(reader) {
+            Next::Message(number, message) => Some((number, String::from_utf8(message.to_vec()).unwrap())),
+            Next::Nothing | Next::Over => None,
+        }
+    }
+
+    fn said(line: &Line, messages: &[&'static str]) {
+        for message in messages {
+            assert!(line.send(Bytes::from_static(message.as_bytes())));
+        }
+    }
+
+    #[test]
+    fn messages_are_read_in_order_and_the_answer_ends_them() {
+        let line = Line::new();
+        let reader = line.attend(None).unwrap();
+        assert_eq!(line.take(reader), Next::Nothing);
+        said(&line, &["a", "b"]);
+        assert_eq!(text(&line, reader), Some((1, "a".into())));
+        line.finish(Content::Message(b"c".to_vec()));
+        assert!(!line.send(Bytes::from_static(b"late")));
+        assert_eq!(text(&line, reader), Some((2, "b".into())));
+        assert_eq!(text(&line, reader), Some((3, "c".into())));
+        assert_eq!(line.take(reader), Next::Over);
+        assert_eq!(line.state().bytes, 0, "nothing is kept unasked");
+    }
+
+    #[test]
+    fn a_new_reader_takes_over_where_it_says() {
+        let line = Line::new();
+        line.keep();
+        let first = line.attend(None).unwrap();
+        said(&line, &["a", "b", "c"]);
+        for _ in 0..3 {
+            text(&line, first).unwrap();
+        }
+        let second = line.attend(Some(1)).unwrap();
+        assert_eq!(line.take(first), Next::Over);
+        assert_eq!(text(&line, second), Some((2, "b".into())));
+        line.finish(Content::Message(b"d".to_vec()));
+        let third = line.attend(Some(2)).unwrap();
+        assert_eq!(text(&line, third), Some((3, "c".into())));
+        assert_eq!(text(&line, third), Some((4, "d".into())));
+        assert_eq!(line.take(third), Next::Over);
+        let again = line.attend(Some(3)).unwrap();
+        assert_eq!(
+            text(&line, again),
+            Some((4, "d".into())),
+            "an answer can be asked for again"
+        );
+        assert_eq!(line.attend(Some(5)), None, "never said");
+    }
+
+    #[test]
+    fn what_nobody_reads_is_bounded_and_the_answer_always_fits() {
+        let line = Line::new();
+        line.keep();
+        let taken = (0..1_000).filter(|_| line.send(Bytes::from_static(b"x"))).count();
+        assert_eq!(taken, defaults::INTERMEDIATE_MAX);
+        line.finish(Content::Message(b"answer".to_vec()));
+        let reader = line.attend(None).unwrap();
+        let read: Vec<_> = std::iter::from_fn(|| text(&line, reader)).collect();
+        assert_eq!(read.len(), taken + 1);
+        assert_eq!(read.last().unwrap().1, "answer");
+
+        let line = Line::new();
+        let large = Bytes::from(vec![b' '; defaults::INTERMEDIATE_BYTES_MAX]);
+        assert!(line.send(large), "a single one is taken");
+        assert!(!line.send(Bytes::from_static(b"x")));
+    }
+
+    #[test]
+    fn of_what_was_read_the_last_messages_are_kept() {
+        let line = Line::new();
+        line.keep();
+        let reader = line.attend(None).unwrap();
+        for _ in 0..200 {
+            said(&line, &["x"]);
+            text(&line, reader).unwrap();
+        }
+        assert_eq!(line.state().bytes, defaults::RESUME_MESSAGES_MAX);
+        let again = line.attend(Some(0)).unwrap();
+        let read: Vec<_> = std::iter::from_fn(|| text(&line, again)).collect();
+        assert_eq!(read.first().unwrap().0, 200 - defaults::RESUME_MESSAGES_MAX as u64 + 1);
+        assert_eq!(read.last().unwrap().0, 200);
+    }
+
+    #[tokio::test]
+    async fn a_line_is_deserted_when_nobody_came_back_in_time() {
+        let (line, patience) = (Line::new(), Duration::from_millis(100));
+        let first = line.attend(None).unwrap();
+        assert!(timeout(patience * 2, line.deserted(patience)).await.is_err());
+        line.leave(first);
+        let returns = async {
+            sleep(patience / 2).await;
+            let second = line.attend(None).unwrap();
+            sleep(patience).await;
+            line.leave(first);
+            sleep(patience).await;
+            line.leave(second);
+            Instant::now()
+        };
+        let (left, ()) = tokio::join!(returns, line.deserted(patience));
+        assert!(
+            left.elapsed() >= patience,
+            "a reader that was replaced is none that leaves"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_cut_carries_nothing() {
+        let line = Line::new();
+        line.keep();
+        let reader = line.attend(None).unwrap();
+        said(&line, &["a"]);
+        line.cut();
+        assert_eq!(line.take(reader), Next::Over);
+        line.finish(Content::Message(b"late".to_vec()));
+        assert_eq!((line.take(reader), line.state().bytes), (Next::Over, 0));
+    }
+}

@@ -1,0 +1,130 @@
+//! `subscriptions/listen`: how Modern clients hear of changes (2026-07-28, subscriptions).
+
+use bytes::Bytes;
+use futures::stream::unfold;
+use http::StatusCode;
+use tokio::sync::watch;
+use tokio::time::{Duration, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::finished::{Content, Finished};
+use super::gate::Gate;
+use super::modern::{Refusal, refusal};
+use super::stream::PING;
+use super::visit::Visit;
+use crate::fleet::{Counts, News, Place};
+use crate::mcp::subscription::{self, Filter, ListKind};
+use crate::mcp::{Id, Members, RpcError, sse};
+
+/// One open subscription.
+struct Subscription {
+    /// The id of the request that opened it, as it was written.
+    id: Box<str>,
+    filter: Filter,
+    server_info: String,
+    news: watch::Receiver<News>,
+    told: Counts,
+    gate: Gate,
+    stop: CancellationToken,
+    heartbeat: Duration,
+    state: State,
+    _place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unacknowledged,
+    Open,
+    Over,
+}
+
+/// Opens the subscription that is asked for with these parameters under `id`.
+///
+/// # Errors
+/// The parameters are wrong, the client takes no events, or too many listen already.
+pub(super) fn open(
+    visit: &Visit,
+    id: Id<'_>,
+    params: Option<&Members<'_>>,
+    takes_events: bool,
+) -> Result<Finished, Refusal> {
+    let filter = Filter::read(params).map_err(|error| refusal(StatusCode::BAD_REQUEST, error))?;
+    if !takes_events {
+        let text = "the answer is an event stream: Accept must list text/event-stream";
+        let error = RpcError::new(RpcError::INVALID_REQUEST, text);
+        return Err(refusal(StatusCode::NOT_ACCEPTABLE, error));
+    }
+    let federation = &visit.federation;
+    let place = federation.changes.place(federation.streams.listens).ok_or_else(|| {
+        let text = "too many subscriptions are open here; try again later";
+        refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text))
+    })?;
+    let mut news = federation.changes.listen();
+    let now = *news.borrow_and_update();
+    let subscription = Subscription {
+        id: id.as_json().into(),
+        filter,
+        server_info: federation.server_info.clone(),
+        news,
+        told: now.counts,
+        gate: Gate::new(visit, now),
+        stop: visit.shared.stop.clone(),
+        heartbeat: federation.streams.heartbeat,
+        state: State::Unacknowledged,
+        _place: place,
+    };
+    let next = async |mut subscription: Subscription| subscription.next().await.map(|event| (event, subscription));
+    let events = Box::pin(unfold(subscription, next));
+    Ok(Finished::new(StatusCode::OK, Content::Events(events)))
+}
+
+impl Subscription {
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.state {
+            State::Unacknowledged => {
+                self.state = State::Open;
+                return Some(event(&self.filter.acknowledgement(&self.id)));
+            }
+            State::Open => {}
+            State::Over => return None,
+        }
+        let silence = sleep(self.heartbeat);
+        tokio::pin!(silence);
+        loop {
+            let news = *self.news.borrow_and_update();
+            if news.gone || self.stop.is_cancelled() {
+                return Some(self.ended());
+            }
+            if !self.gate.is_open(news) {
+                return None;
+            }
+            if let Some(kind) = self.untold(news.counts) {
+                *self.told.of_mut(kind) = news.counts.of(kind);
+                return Some(event(&subscription::list_changed(kind, Some(&self.id))));
+            }
+            tokio::select! {
+                changed = self.news.changed() => if changed.is_err() {
+                    return Some(self.ended());
+                },
+                () = self.stop.cancelled() => {}
+                () = &mut silence => return Some(PING),
+            }
+        }
+    }
+
+    /// A wanted list that has changed since it was told.
+    fn untold(&self, now: Counts) -> Option<ListKind> {
+        let mut wanted = ListKind::ALL.into_iter().filter(|kind| self.filter.wants(*kind));
+        wanted.find(|kind| self.told.of(*kind) != now.of(*kind))
+    }
+
+    /// The last event: clients that get none take the end for a failure.
+    fn ended(&mut self) -> Bytes {
+        self.state = State::Over;
+        event(&subscription::ended(&self.id, &self.server_info))
+    }
+}
+
+fn event(message: &[u8]) -> Bytes {
+    Bytes::from(sse::encode(message, None))
+}
