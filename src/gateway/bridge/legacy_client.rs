@@ -159,7 +159,7 @@ impl Ear for StreamEar {
                 if client.features.pages
                     && let Some(visited) = params.and_then(|params| client.pages.visited(&params))
                 {
-                    drop(client.out.try_send(Bytes::from(visited)));
+                    client.out.send(visited.into());
                 }
             }
             _ => self.relay.pass(notification),

@@ -144,7 +144,10 @@ async fn lanes_that_nobody_uses_are_closed_and_opened_again_when_needed() {
 async fn a_process_that_died_unused_takes_no_room_and_is_replaced_when_needed() {
     let fixture = Fixture::start(9, &[]).await;
     let first = fixture.call("a", "plain").await.unwrap();
-    let killed = std::process::Command::new("kill").args(["-9", &first]).status().unwrap();
+    let killed = std::process::Command::new("kill")
+        .args(["-9", &first])
+        .status()
+        .unwrap();
     assert!(killed.success());
     let deadline = Instant::now() + PATIENCE;
     while fixture.lanes.pool.len() > 0 {
