@@ -171,7 +171,7 @@ impl Inner {
         if let Some(sharing) = lane_for(connection.holds(), &call.owner, call.features) {
             let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
-            if matches!(answer, Err(Error::Connect(_))) {
+            if matches!(answer, Err(Error::Connect(_) | Error::Status(400 | 404 | 405))) {
                 self.doubt.notify_one();
             }
             return answer;
@@ -256,6 +256,9 @@ impl Inner {
             }
             if !matches!(timeout_at(deadline, state.changed()).await, Ok(Ok(()))) {
                 return Err(Error::SessionLost);
+            }
+            if matches!(state.borrow_and_update().health, Health::Failed(_)) {
+                return Err(self.not_connected());
             }
         }
     }
