@@ -3,7 +3,7 @@
 use mcpfleet::mcp::meta::{self, Hop, VersionClaim, write_for_upstream};
 use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::object::ObjectWriter;
-use mcpfleet::mcp::{Era, Members};
+use mcpfleet::mcp::{Era, Members, Revision};
 
 use super::json;
 
@@ -23,6 +23,7 @@ pub fn check(data: &[u8]) {
         for (progress_token, log_level) in [(None, None), (Some(7), None), (None, Some(LogLevel::Debug))] {
             let hop = Hop {
                 era,
+                revision: Revision::LATEST.as_str(),
                 capabilities: CAPABILITIES,
                 progress_token,
                 log_level,

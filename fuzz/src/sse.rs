@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
         let Some(message) = event.message() else {
             continue;
         };
-        let (again, ended) = decode([encode(message).as_slice()]);
+        let (again, ended) = decode([encode(message, None).as_slice()]);
         // The encoding of a message that just fits need not fit.
         if ended {
             assert_eq!(again.iter().map(Event::message).collect::<Vec<_>>(), [Some(message)]);
