@@ -43,11 +43,14 @@ pub(super) fn open(work: Work, finished: Option<Finished>, keep_alive: Duration)
     let events = events(line, None, None, keep_alive, Some(kept.stream))?;
     let patience = work.patience();
     tokio::spawn(async move {
-        match finished {
-            Some(finished) => kept.finish(finished.content),
-            None => see_to(work, &mut kept).await,
+        let finished = match finished {
+            Some(finished) => Some(finished),
+            None => see_to(work).await,
+        };
+        if let Some(finished) = finished {
+            kept.finish(finished.content);
+            sleep(patience).await;
         }
-        sleep(patience).await;
         drop(kept);
     });
     Some(events)
@@ -82,16 +85,17 @@ fn keep(work: &Work) -> Option<Kept> {
     SessionHub::keep(work.hub(), session, StreamId::random()?, work.line())
 }
 
-/// Does the work until it is finished, or given up since nobody came back to read.
-async fn see_to(mut work: Work, kept: &mut Kept) {
+/// Does the work until it is finished; `None` where it was given up since nobody came back to read.
+async fn see_to(mut work: Work) -> Option<Finished> {
     let (line, patience) = (work.line().clone(), work.patience());
     tokio::select! {
         biased;
-        finished = &mut work => kept.finish(finished.content),
+        finished = &mut work => Some(finished),
         () = line.deserted(patience) => {
             tracing::debug!("a call was given up: its client did not come back");
             line.cut();
             work.cancel();
+            None
         }
     }
 }

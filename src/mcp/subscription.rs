@@ -4,9 +4,9 @@
 use serde_json::value::RawValue;
 
 use super::message;
-use super::meta;
 use super::object::{self, Members, ObjectWriter};
 use super::rpc_error::RpcError;
+use super::{meta, notice};
 
 /// A list whose changes are told; templates count as resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Filter {
 
     /// The first message of the subscription `id`: what of it is honoured.
     pub fn acknowledgement(&self, id: &str) -> Vec<u8> {
-        notification(ACKNOWLEDGED, |params| {
+        notification(notice::ACKNOWLEDGED, |params| {
             tag(params, id);
             let mut honoured = ObjectWriter::open(params.name("notifications"));
             for kind in ListKind::ALL.into_iter().filter(|kind| self.wants(*kind)) {
@@ -121,7 +121,6 @@ pub fn ended(id: &str, server_info: &str) -> Vec<u8> {
     message::response(id, &result)
 }
 
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const RESOURCES: &str = "resourceSubscriptions";
 
 fn notification(method: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) -> Vec<u8> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::join_all;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -159,7 +160,7 @@ impl Ear for StreamEar {
                 if client.features.pages
                     && let Some(visited) = params.and_then(|params| client.pages.visited(&params))
                 {
-                    client.out.send(visited.into());
+                    client.out.send(Bytes::from(visited));
                 }
             }
             _ => self.relay.pass(notification),
