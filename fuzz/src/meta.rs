@@ -23,6 +23,7 @@ pub fn check(data: &[u8]) {
         for (progress_token, log_level) in [(None, None), (Some(7), None), (None, Some(LogLevel::Debug))] {
             let hop = Hop {
                 era,
+                revision: "2026-07-28",
                 capabilities: CAPABILITIES,
                 progress_token,
                 log_level,

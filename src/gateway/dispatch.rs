@@ -80,7 +80,15 @@ fn discovered(federation: &Federation) -> Vec<u8> {
     result.string("resultType", "complete");
     result.member(
         "supportedVersions",
-        &json!(Revision::ALL.map(Revision::as_str)).to_string(),
+        &json!(
+            federation
+                .protocol
+                .revisions()
+                .iter()
+                .map(|r| r.as_str())
+                .collect::<Vec<_>>()
+        )
+        .to_string(),
     );
     result.member("capabilities", CAPABILITIES);
     result.member("ttlMs", "0");

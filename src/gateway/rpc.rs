@@ -52,6 +52,9 @@ pub(super) async fn answer(
         Kind::Request { id, method } => (Some((id, method)), !is_modern && method == Method::Initialize.as_str()),
         Kind::Notification { .. } | Kind::Response { .. } => (None, false),
     };
+    if !is_modern && let Err(error) = legacy::admitted(federation.protocol, params, headers) {
+        return refused(request.map(|(id, _)| id), &error);
+    }
     let mut session = None;
     let mut revision = Revision::LATEST;
     if !is_modern && !is_handshake {
@@ -75,9 +78,9 @@ pub(super) async fn answer(
         return refused(Some(id), &refusal(StatusCode::BAD_REQUEST, error));
     }
     let checked = if is_modern {
-        modern::check(name, params, meta, headers).map(|method| (method, revision))
+        modern::check(federation.protocol, name, params, meta, headers).map(|method| (method, revision))
     } else if is_handshake {
-        legacy::negotiated(params).map(|revision| (Method::Initialize, revision))
+        legacy::negotiated(federation.protocol, params).map(|revision| (Method::Initialize, revision))
     } else {
         let revision = session.as_ref().map_or(revision, |session| session.revision);
         legacy::method(name).map(|method| (method, revision))
