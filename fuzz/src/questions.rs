@@ -41,15 +41,19 @@ pub fn check(data: &[u8]) {
         let features = Features::declared(text, to);
         assert!(!features.silent().is_interactive());
         for era in [Era::Legacy, Era::Modern] {
-            // What is declared further is understood there as it was understood here.
+            // What is declared further is understood there as it was understood here; that a client tells when its
+            // roots change is an affair of Legacy.
             let told = features.to_json(era);
             read(&told);
-            let revision = if era == Era::Modern {
-                Revision::LATEST
-            } else {
-                Revision::LATEST_LEGACY
+            let (revision, changes) = match era {
+                Era::Modern => (Revision::LATEST, false),
+                Era::Legacy => (Revision::LATEST_LEGACY, features.roots_change),
             };
-            assert_eq!(Features::declared(&told, revision), features);
+            let expected = Features {
+                roots_change: changes,
+                ..features.clone()
+            };
+            assert_eq!(Features::declared(&told, revision), expected);
         }
     }
 }

@@ -61,6 +61,9 @@ pub struct MCPFederationSpec {
     /// Who may connect. Required in a cluster, where nothing is open by omission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// Which clients are served, by the revision of the protocol that they speak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
     /// Sessions of Legacy clients, which start with a handshake (up to 2025-11-25). Others have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
@@ -171,6 +174,27 @@ pub struct Anonymous {}
 pub struct ApiKeys {
     /// The Secret with the keys: each entry's value is a key, and its name is who has it. A change is taken at once.
     pub secret_ref: SecretRef,
+}
+
+/// Which clients are served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Protocol {
+    /// False: clients of revisions up to 2025-11-25, which start with a handshake, are refused.
+    #[serde(default = "enabled")]
+    pub legacy: bool,
+    /// What is answered to a handshake that asks for a revision which is not served. Default CounterOffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legacy_unsupported_version: Option<UnsupportedVersion>,
+}
+
+/// The answer to a handshake that asks for a revision which is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UnsupportedVersion {
+    /// The newest Legacy revision, 2025-11-25, which the client may take or leave.
+    CounterOffer,
+    /// An error that names the revisions that are served.
+    Reject,
 }
 
 /// Sessions of Legacy clients.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::access::Access;
+use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
 use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
@@ -86,6 +87,8 @@ pub struct FederationPlan {
     pub members: Vec<MemberPlan>,
     /// Who may connect.
     pub access: Access,
+    /// What it speaks with them.
+    pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
     pub sessions: SessionPlan,
     /// Streams of its clients.
@@ -160,13 +163,16 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
 }
 
 impl SessionPlan {
-    /// What `spec` says, over the defaults.
+    /// What `spec` says, over the defaults. Who serves no Legacy clients has none.
     fn of(spec: &MCPFederationSpec) -> Self {
-        let default = Self::default();
+        let default = Self {
+            enabled: ProtocolPlan::of(spec).legacy,
+            ..Self::default()
+        };
         match &spec.sessions {
             None => default,
             Some(sessions) => Self {
-                enabled: sessions.enabled,
+                enabled: sessions.enabled && default.enabled,
                 ttl: sessions.ttl.map_or(default.ttl, Duration::from),
             },
         }
@@ -259,6 +265,7 @@ fn plan_federation(
     FederationPlan {
         members,
         access: federation.access.clone(),
+        protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),
     }

@@ -347,6 +347,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
     Federation {
         name: key.to_string(),
         access: planned.access.clone(),
+        protocol: planned.protocol,
         sessions: planned.sessions,
         streams: planned.streams,
         members: members

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::access::Access;
 use super::changes::Changes;
 use super::plan::SessionPlan;
+use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::index::Index;
 use crate::metrics::FederationMetrics;
@@ -27,6 +28,8 @@ pub struct Federation {
     pub server_info: String,
     /// Who may connect.
     pub access: Access,
+    /// What it speaks with them.
+    pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
     pub sessions: SessionPlan,
     /// Streams of its clients.

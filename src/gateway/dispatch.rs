@@ -94,7 +94,15 @@ fn discovered(federation: &Federation) -> Vec<u8> {
     result.string("resultType", "complete");
     result.member(
         "supportedVersions",
-        &json!(Revision::ALL.map(Revision::as_str)).to_string(),
+        &json!(
+            federation
+                .protocol
+                .revisions()
+                .iter()
+                .map(|r| r.as_str())
+                .collect::<Vec<_>>()
+        )
+        .to_string(),
     );
     result.member("capabilities", capabilities(federation, Revision::LATEST));
     result.member("ttlMs", "0");

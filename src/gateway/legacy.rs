@@ -7,7 +7,7 @@ use serde_json::json;
 use super::access::Principal;
 use super::modern::{Refusal, refusal};
 use super::session::{Opening, Session, SessionError, Sessions};
-use crate::fleet::Federation;
+use crate::fleet::{Federation, ProtocolPlan};
 use crate::mcp::{Members, Method, Revision, RpcError, headers};
 
 /// The revision that a request without a session is judged by: its header's, or that of times without header.
@@ -22,13 +22,7 @@ pub fn revision(map: &HeaderMap) -> Result<Revision, Refusal> {
     }
     let name = String::from_utf8_lossy(value.as_bytes());
     let known = Revision::parse(name.trim()).filter(|r| Revision::LEGACY.contains(r));
-    known.ok_or_else(|| {
-        let supported: Vec<_> = Revision::LEGACY.into_iter().map(Revision::as_str).collect();
-        let message = format!("Unsupported MCP-Protocol-Version {:?}", name.trim());
-        let error = RpcError::new(RpcError::INVALID_PARAMS, message);
-        let data = json!({"supported": supported, "requested": name.trim()});
-        refusal(StatusCode::BAD_REQUEST, error.with_data(data))
-    })
+    known.ok_or_else(|| refusal(StatusCode::BAD_REQUEST, unsupported(name.trim())))
 }
 
 /// The method, if Legacy has it.
@@ -38,13 +32,31 @@ pub fn method(name: &str) -> Result<Method, Refusal> {
         .ok_or_else(|| refusal(StatusCode::OK, RpcError::method_not_found(name)))
 }
 
+/// Refuses a request with these parameters where no Legacy client is served, and says what is spoken instead.
+pub fn admitted(protocol: ProtocolPlan, params: Option<&Members<'_>>, map: &HeaderMap) -> Result<(), Refusal> {
+    if protocol.legacy {
+        return Ok(());
+    }
+    let requested = params.and_then(|members| members.string("protocolVersion"));
+    let header = || String::from_utf8_lossy(map.get(headers::PROTOCOL_VERSION)?.as_bytes()).into();
+    let requested = requested
+        .or_else(header)
+        .unwrap_or_else(|| Revision::WITHOUT_HEADER.as_str().into());
+    let error = RpcError::unsupported_version(requested.trim(), protocol.revisions());
+    Err(refusal(StatusCode::BAD_REQUEST, error))
+}
+
 /// The revision that a handshake with these parameters ends with.
-pub fn negotiated(params: Option<&Members<'_>>) -> Result<Revision, Refusal> {
+pub fn negotiated(protocol: ProtocolPlan, params: Option<&Members<'_>>) -> Result<Revision, Refusal> {
     let requested = params.and_then(|members| members.string("protocolVersion"));
     let requested = requested.ok_or_else(|| {
         let error = RpcError::new(RpcError::INVALID_PARAMS, "params.protocolVersion must be a string");
         refusal(StatusCode::OK, error)
     })?;
+    let is_known = requested.is_empty() || Revision::LEGACY.iter().any(|r| r.as_str() == requested.trim());
+    if protocol.rejects_unknown && !is_known {
+        return Err(refusal(StatusCode::OK, unsupported(&requested)));
+    }
     Ok(Revision::negotiate(&requested))
 }
 
@@ -95,6 +107,14 @@ pub fn open_session(
     let mut token = HeaderValue::try_from(token).map_err(|_| SessionError::Failed)?;
     token.set_sensitive(true);
     Ok(Some(token))
+}
+
+/// The error that names the Legacy revisions, where `requested` is none of them.
+fn unsupported(requested: &str) -> RpcError {
+    let supported: Vec<_> = Revision::LEGACY.into_iter().map(Revision::as_str).collect();
+    let message = format!("Unsupported protocol version {requested:?}");
+    let data = json!({"supported": supported, "requested": requested});
+    RpcError::new(RpcError::INVALID_PARAMS, message).with_data(data)
 }
 
 /// Seconds since 1970.

@@ -3,6 +3,7 @@
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
+use crate::fleet::ProtocolPlan;
 use crate::mcp::meta::{self, VersionClaim};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{self, Members};
@@ -28,8 +29,9 @@ pub fn claimed_by_headers(map: &HeaderMap) -> bool {
     }
 }
 
-/// Checks a request, and gives its method.
+/// Checks a request to a federation that speaks `protocol`, and gives its method.
 pub fn check(
+    protocol: ProtocolPlan,
     method: &str,
     params: Option<&Members<'_>>,
     own_meta: Option<&Members<'_>>,
@@ -48,7 +50,7 @@ pub fn check(
     if Revision::parse(version.as_ref()) != Some(Revision::LATEST) {
         return Err(refusal(
             StatusCode::BAD_REQUEST,
-            RpcError::unsupported_version(&version),
+            RpcError::unsupported_version(&version, protocol.revisions()),
         ));
     }
     required(map, headers::PROTOCOL_VERSION)?;
@@ -158,7 +160,9 @@ mod tests {
             .as_ref()
             .and_then(|p| p.get("_meta"))
             .and_then(|raw| Members::parse(raw.get()));
-        check(method, params.as_ref(), own.as_ref(), &headers(pairs)).map_err(|r| (r.status.as_u16(), r.error.code))
+        let protocol = ProtocolPlan::default();
+        check(protocol, method, params.as_ref(), own.as_ref(), &headers(pairs))
+            .map_err(|r| (r.status.as_u16(), r.error.code))
     }
 
     #[test]

@@ -110,6 +110,9 @@ async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: 
             Some(asked) => modern_request(visit, message, asked, line, takes_events).await,
         };
     }
+    if let Err(error) = legacy::admitted(visit.federation.protocol, message.params, headers) {
+        return refused(headers, asked.map(|asked| asked.id), &error);
+    }
     if let Some(asked) = asked.filter(|_| message.is_handshake()) {
         return handshake(visit, message, asked, line).await;
     }
@@ -175,7 +178,13 @@ async fn modern_request(
 ) -> Told {
     let headers = &visit.headers;
     let checked = message.readable().and_then(|()| {
-        let method = modern::check(asked.method, message.params, message.meta, headers)?;
+        let method = modern::check(
+            visit.federation.protocol,
+            asked.method,
+            message.params,
+            message.meta,
+            headers,
+        )?;
         check_arguments(method, message.params, Era::Modern)?;
         Ok(method)
     });
@@ -203,7 +212,9 @@ async fn modern_request(
 }
 
 async fn handshake(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
-    let checked = message.readable().and_then(|()| legacy::negotiated(message.params));
+    let checked = message
+        .readable()
+        .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
     let revision = match checked {
         Ok(revision) => revision,
         Err(error) => return refused(&visit.headers, Some(asked.id), &error),

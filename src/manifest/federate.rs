@@ -80,6 +80,7 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
             anonymous: Some(Anonymous {}),
             api_keys: None,
         }),
+        protocol: None,
         sessions: None,
         streaming: None,
         notifications: None,

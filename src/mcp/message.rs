@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::object::Text;
@@ -145,7 +146,9 @@ impl MessageError {
     /// The error to answer with.
     pub fn to_rpc_error(&self) -> RpcError {
         match self {
-            Self::Parse(_) => RpcError::new(RpcError::PARSE, self.to_string()),
+            Self::Parse(details) => {
+                RpcError::new(RpcError::PARSE, self.to_string()).with_data(json!({"details": details}))
+            }
             Self::Batch | Self::Invalid(_) => RpcError::new(RpcError::INVALID_REQUEST, self.to_string()),
         }
     }

@@ -55,9 +55,9 @@ impl RpcError {
         self
     }
 
-    /// [`Self::UNSUPPORTED_VERSION`], naming what is spoken.
-    pub fn unsupported_version(requested: &str) -> Self {
-        let supported: Vec<_> = Revision::ALL.into_iter().map(Revision::as_str).collect();
+    /// [`Self::UNSUPPORTED_VERSION`], naming what is `spoken`.
+    pub fn unsupported_version(requested: &str, spoken: &[Revision]) -> Self {
+        let supported: Vec<_> = spoken.iter().map(|revision| revision.as_str()).collect();
         Self::new(
             Self::UNSUPPORTED_VERSION,
             format!("Unsupported protocol version {requested:?}"),

@@ -1,10 +1,11 @@
 //! What the gateway itself says to clients of each era: what it can do, what its results look like, and what its errors
 //! tell a program.
 
+use mcpfleet::fleet::UpstreamState;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{self, TestGateway};
 use crate::support::http::Reply;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
@@ -28,6 +29,20 @@ fn script(seen: &Seen) -> Answer {
         })),
         _ => upstream::modern(seen, &json!([{"name": "restart", "inputSchema": {"type": "object"}}])),
     }
+}
+
+/// A gateway over that server whose federation has this in its spec too.
+async fn gateway_with(name: &str, value: Value) -> (TestGateway, Upstream) {
+    let server = Upstream::start(script).await;
+    let mut plan = gateway::plan(&[("pods", server.address)]);
+    let mut spec = serde_json::to_value(&plan.federations[0].spec).unwrap();
+    spec[name] = value;
+    plan.federations[0].spec = serde_json::from_value(spec).unwrap();
+    let mut gateway = TestGateway::start(plan).await;
+    gateway
+        .until(|o| !o.servers.is_empty() && o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    (gateway, server)
 }
 
 async fn gateway() -> (TestGateway, Upstream) {
@@ -64,11 +79,7 @@ fn assert_error(reply: &Reply, status: u16, code: i64) -> Value {
 async fn a_handshake_echoes_each_legacy_revision_and_nothing_of_the_modern_one() {
     let (gateway, _server) = gateway().await;
     for revision in Revision::LEGACY.map(Revision::as_str) {
-        let params = json!({
-            "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "probe", "version": "0"},
-        });
-        let handshake = json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params});
-        let reply = gateway.bare_post(&handshake.to_string(), []).await;
+        let reply = gateway.bare_post(&handshake(revision), []).await;
         let answer = reply.json();
         assert_eq!((reply.status, &answer["id"]), (200, &json!(7)));
         let result = &answer["result"];
@@ -91,17 +102,7 @@ async fn a_handshake_echoes_each_legacy_revision_and_nothing_of_the_modern_one()
 
 #[tokio::test]
 async fn without_sessions_and_without_a_version_a_request_is_of_a_legacy_client() {
-    let server = Upstream::start(script).await;
-    let mut plan = crate::support::gateway::plan(&[("pods", server.address)]);
-    plan.federations[0].spec.sessions = Some(serde_json::from_value(json!({"enabled": false})).unwrap());
-    let mut gateway = TestGateway::start(plan).await;
-    gateway
-        .until(|o| {
-            o.servers
-                .values()
-                .all(|s| s.state == mcpfleet::fleet::UpstreamState::Ready)
-        })
-        .await;
+    let (gateway, _server) = gateway_with("sessions", json!({"enabled": false})).await;
     let list = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string();
     let reply = gateway.bare_post(&list(1), []).await;
     assert_eq!(
@@ -120,6 +121,65 @@ async fn without_sessions_and_without_a_version_a_request_is_of_a_legacy_client(
         data["supported"],
         json!(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
     );
+}
+
+fn handshake(version: &str) -> String {
+    let params =
+        json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "probe", "version": "0"}});
+    json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}).to_string()
+}
+
+#[tokio::test]
+async fn a_handshake_for_an_unknown_revision_is_refused_where_the_federation_says_so() {
+    let (gateway, _server) = gateway_with("protocol", json!({"legacyUnsupportedVersion": "Reject"})).await;
+    for version in ["2026-07-28", "1999-12-31"] {
+        let reply = gateway.bare_post(&handshake(version), []).await;
+        let data = assert_error(&reply, 200, -32602);
+        let legacy = json!(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]);
+        assert_eq!((&data["requested"], &data["supported"]), (&json!(version), &legacy));
+        assert_eq!(reply.header("mcp-session-id"), None);
+    }
+    for (version, spoken) in [("2025-03-26", "2025-03-26"), ("", "2025-11-25")] {
+        let reply = gateway.bare_post(&handshake(version), []).await;
+        assert_eq!(reply.json()["result"]["protocolVersion"], spoken);
+    }
+}
+
+#[tokio::test]
+async fn a_federation_may_serve_modern_clients_only() {
+    let (gateway, server) = gateway_with("protocol", json!({"legacy": false})).await;
+    let call =
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "pods__restart"}}).to_string();
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned();
+    let version = [("mcp-protocol-version", "2025-06-18")];
+    for (body, headers, requested) in [
+        (handshake("2025-11-25"), &version[..0], "2025-11-25"),
+        (call.clone(), &version[..0], "2025-03-26"),
+        (call, &version[..], "2025-06-18"),
+        (told, &version[..], "2025-06-18"),
+    ] {
+        let reply = gateway.bare_post(&body, headers.iter().copied()).await;
+        let data = assert_error(&reply, 400, -32022);
+        assert_eq!(
+            data,
+            json!({"supported": ["2026-07-28"], "requested": requested}),
+            "{body}"
+        );
+    }
+    let found = gateway.modern("server/discover", json!({})).await;
+    assert_eq!(found["result"]["supportedVersions"], json!(["2026-07-28"]));
+    let answer = gateway.modern("tools/call", json!({"name": "pods__restart"})).await;
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert_eq!(server.seen_of("tools/call").len(), 1);
+    for method in ["GET", "DELETE"] {
+        let request = http::Request::builder().method(method).uri(gateway.url());
+        let reply = gateway.send(request.body(Default::default()).unwrap()).await;
+        assert_eq!(
+            (reply.status, reply.header("allow")),
+            (405, Some("POST, OPTIONS")),
+            "{method}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -189,7 +249,8 @@ async fn headers_of_modern_requests_repeat_the_body() {
     let list = modern("tools/list", json!({}));
     let call = modern("tools/call", json!({"name": "pods__restart", "arguments": {}}));
     let version = ("mcp-protocol-version", "2026-07-28");
-    let refused: [(&str, &str, Vec<(&str, &str)>); 8] = [
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>);
+    let refused: [Case<'_>; 8] = [
         ("no method", &list, vec![version]),
         ("another method", &list, vec![version, ("mcp-method", "tools/call")]),
         (

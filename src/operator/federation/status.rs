@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
     use crate::api::server::ServerInfo;
-    use crate::fleet::{Content, Reference, ReferenceKind, References, SessionPlan, StreamPlan};
+    use crate::fleet::{Content, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, StreamPlan};
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn federation(generation: i64, status: Option<MCPFederationStatus>) -> MCPFederation {
@@ -341,6 +341,7 @@ mod tests {
             let plan = FederationPlan {
                 members: plan,
                 access: Access::Anonymous,
+                protocol: ProtocolPlan::default(),
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),
             };
