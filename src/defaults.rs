@@ -128,6 +128,19 @@ pub const STATE_TTL: Duration = Duration::from_secs(3_600);
 /// Most used states that are remembered until they expire.
 pub const USED_STATES_MAX: usize = 32_768;
 
+/// What this process holds of a session is released when nothing was heard of it for this long.
+pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// Most resources that a session, or a subscription, wants to hear of.
+pub const SESSION_SUBSCRIPTIONS_MAX: usize = 256;
+/// Most sessions that want to hear of logs or resources at a time.
+pub const WISHES_MAX: usize = 16_384;
+/// What sessions wished is looked through this often.
+pub const WISHES_SWEEP: Duration = Duration::from_secs(60);
+/// An update that no stream of its session takes is tried again after this long.
+pub const UPDATE_PAUSE: Duration = Duration::from_secs(1);
+/// How often an update is tried before it is given up.
+pub const UPDATE_TRIES: u32 = 30;
+
 /// How long a session of a Legacy client is valid. Widespread clients never open another one when theirs has expired.
 pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes of a client's capabilities that a session keeps; proxies on the way bound the headers of a request.

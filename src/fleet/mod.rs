@@ -19,5 +19,5 @@ pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, Serv
 pub use protocol::ProtocolPlan;
 pub use reference::{Content, Reference, ReferenceKind, References};
 pub use runtime::{DefaultFederation, Runtime};
-pub use snapshot::{Federation, Fleet, Member};
+pub use snapshot::{Federation, Fleet, Member, Offers};
 pub use streams::StreamPlan;

@@ -17,7 +17,7 @@ use super::observation::{
     server_info,
 };
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
-use super::snapshot::{Federation, Fleet, Member};
+use super::snapshot::{Federation, Fleet, Member, Offers};
 use crate::defaults;
 use crate::index::{Catalog, Index, List, MemberCatalog};
 use crate::mcp::ListKind;
@@ -120,11 +120,12 @@ struct Lasting {
     metrics: Arc<FederationMetrics>,
 }
 
-/// What a member is served from: compared by identity, since both are replaced whole.
+/// What a member is served from. What is replaced whole is compared by identity.
 #[derive(Clone, Default)]
 struct MemberInput {
     upstream: Option<Arc<Upstream>>,
     catalog: Option<Arc<Catalog>>,
+    offers: Offers,
 }
 
 impl Keeper {
@@ -274,9 +275,12 @@ impl Keeper {
                     .upstreams
                     .get(&member.server)
                     .map(|held| Arc::clone(&held.upstream));
+                let state = states.get(&member.server);
+                let peer = state.and_then(|state| state.peer.as_deref());
                 MemberInput {
                     upstream,
-                    catalog: states.get(&member.server).and_then(|state| state.catalog.clone()),
+                    catalog: state.and_then(|state| state.catalog.clone()),
+                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer.capabilities)),
                 }
             })
             .collect();
@@ -358,6 +362,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             })
             .collect(),
         index: Index::build(&catalogs, &server_info),
+        offers: inputs.iter().fold(Offers::default(), |all, input| all.or(input.offers)),
         server_info,
         changes: lasting.changes,
         metrics: lasting.metrics,
@@ -396,7 +401,9 @@ impl PartialEq for MemberInput {
                 _ => false,
             }
         }
-        same(self.upstream.as_ref(), other.upstream.as_ref()) && same(self.catalog.as_ref(), other.catalog.as_ref())
+        same(self.upstream.as_ref(), other.upstream.as_ref())
+            && same(self.catalog.as_ref(), other.catalog.as_ref())
+            && self.offers == other.offers
     }
 }
 

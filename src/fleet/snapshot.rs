@@ -10,7 +10,7 @@ use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::index::Index;
 use crate::metrics::FederationMetrics;
-use crate::upstream::Upstream;
+use crate::upstream::{Capabilities, Upstream};
 
 /// Everything that is served now; swapped whole.
 #[derive(Debug, Default)]
@@ -38,10 +38,23 @@ pub struct Federation {
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// What its members do together, beside their lists.
+    pub offers: Offers,
     /// How those who listen hear of changes.
     pub changes: Arc<Changes>,
     /// Where its requests are counted.
     pub metrics: Arc<FederationMetrics>,
+}
+
+/// What members do beside what they list: one that does it is enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// They complete arguments.
+    pub completions: bool,
+    /// They log for clients.
+    pub logging: bool,
+    /// They tell of changes of single resources.
+    pub subscribe: bool,
 }
 
 /// One member as it is called.
@@ -53,6 +66,27 @@ pub struct Member {
     pub server: String,
     /// The server behind it, if it has one that can be held.
     pub upstream: Option<Arc<Upstream>>,
+}
+
+impl Offers {
+    /// Those of a server with these capabilities.
+    pub fn of(capabilities: Capabilities) -> Self {
+        Self {
+            completions: capabilities.completions,
+            logging: capabilities.logging,
+            subscribe: capabilities.subscribe,
+        }
+    }
+
+    /// What either does.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            completions: self.completions || other.completions,
+            logging: self.logging || other.logging,
+            subscribe: self.subscribe || other.subscribe,
+        }
+    }
 }
 
 impl Fleet {

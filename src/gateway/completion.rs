@@ -12,7 +12,7 @@ use crate::mcp::{Era, Members, RpcError};
 
 /// Carries out a completion for a client of `federation`.
 pub(super) async fn complete(federation: &Federation, request: Request<'_>) -> Answer {
-    if !federation.members.iter().any(completes) {
+    if !federation.offers.completions {
         let error = RpcError::method_not_found(request.method.as_str());
         let status = match request.revision.era() {
             Era::Legacy => StatusCode::OK,

@@ -13,8 +13,10 @@ use super::completion;
 use super::line::Line;
 use super::modern::{self, Refusal};
 use super::session::Session;
+use super::updates;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
+use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
 
@@ -58,6 +60,8 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
         Method::ResourcesRead => read(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
+        Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
+        Method::SetLevel => set_level(request),
         // Its answer is a stream, and no response.
         Method::Listen => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
     }
@@ -65,16 +69,52 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
 
 /// What is served to a client of `revision`: lists are always answered, and their changes told wherever there is a way
 /// to tell them. The first revision is not offered it.
-fn capabilities(federation: &Federation, revision: Revision) -> &'static str {
+fn capabilities(federation: &Federation, revision: Revision) -> String {
     let hears = match revision {
         Revision::V2024_11_05 => false,
         Revision::V2025_03_26 | Revision::V2025_06_18 | Revision::V2025_11_25 => federation.sessions.enabled,
         Revision::V2026_07_28 => true,
     };
-    if hears {
-        r#"{"tools":{"listChanged":true},"resources":{"subscribe":false,"listChanged":true},"prompts":{"listChanged":true}}"#
+    let offers = federation.offers;
+    let mut out = Vec::new();
+    let mut all = ObjectWriter::open(&mut out);
+    // Where a session is needed to hear of anything, it is not offered without one.
+    let may_tell = hears || revision == Revision::V2024_11_05 && federation.sessions.enabled;
+    let lists: [&str; 2] = match (hears, offers.subscribe && may_tell) {
+        (true, true) => [r#"{"listChanged":true}"#, r#"{"subscribe":true,"listChanged":true}"#],
+        (true, false) => [r#"{"listChanged":true}"#, r#"{"subscribe":false,"listChanged":true}"#],
+        (false, true) => ["{}", r#"{"subscribe":true}"#],
+        (false, false) => ["{}", "{}"],
+    };
+    let [list, resources] = lists;
+    for (name, value) in [("tools", list), ("resources", resources), ("prompts", list)] {
+        all.member(name, value);
+    }
+    if offers.logging && may_tell {
+        all.member("logging", "{}");
+    }
+    // The first revision has the method, and no word for it.
+    if offers.completions && revision > Revision::V2024_11_05 {
+        all.member("completions", "{}");
+    }
+    all.close();
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A session says from which level on it wants to hear logs.
+fn set_level(request: Request<'_>) -> Answer {
+    let Some(session) = request.session else {
+        return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
+    };
+    let level = request.params.string("level");
+    let Some(level) = level.and_then(|level| LogLevel::parse(&level)) else {
+        let text = format!("params.level must be one of {}", LogLevel::names());
+        return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
+    };
+    if request.bridge.wishes.set_level(session.id, level) {
+        Answer::ok(request, b"{}")
     } else {
-        r#"{"tools":{},"resources":{},"prompts":{}}"#
+        Answer::failed(request, "too many sessions ask for logs; try again later")
     }
 }
 
@@ -82,7 +122,7 @@ fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
     let mut out = Vec::new();
     let mut result = ObjectWriter::open(&mut out);
     result.string("protocolVersion", request.revision.as_str());
-    result.member("capabilities", capabilities(federation, request.revision));
+    result.member("capabilities", &capabilities(federation, request.revision));
     result.member("serverInfo", &federation.server_info);
     result.close();
     Answer::ok(request, &out)
@@ -104,7 +144,7 @@ fn discovered(federation: &Federation) -> Vec<u8> {
         )
         .to_string(),
     );
-    result.member("capabilities", capabilities(federation, Revision::LATEST));
+    result.member("capabilities", &capabilities(federation, Revision::LATEST));
     result.member("ttlMs", "0");
     result.string("cacheScope", "public");
     let mut own = ObjectWriter::open(result.name("_meta"));

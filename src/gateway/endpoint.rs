@@ -104,6 +104,7 @@ fn end_session(visit: &Visit) -> Reply {
             if let Some(session) = session {
                 visit.shared.sessions.end(&session, legacy::now());
                 visit.shared.hub.end(session.id);
+                visit.shared.bridge.wishes.end(session.id);
             }
             reply::whole(Finished::nothing(StatusCode::OK))
         }

@@ -11,6 +11,7 @@ use super::finished::{Content, Finished};
 use super::gate::Gate;
 use super::modern::{Refusal, refusal};
 use super::stream::PING;
+use super::updates::Updates;
 use super::visit::Visit;
 use crate::fleet::{Counts, News, Place};
 use crate::mcp::subscription::{self, Filter, ListKind};
@@ -20,7 +21,9 @@ use crate::mcp::{Id, Members, RpcError, sse};
 struct Subscription {
     /// The id of the request that opened it, as it was written.
     id: Box<str>,
+    /// What of its wishes is honoured.
     filter: Filter,
+    updates: Updates,
     server_info: String,
     news: watch::Receiver<News>,
     told: Counts,
@@ -42,13 +45,13 @@ enum State {
 ///
 /// # Errors
 /// The parameters are wrong, the client takes no events, or too many listen already.
-pub(super) fn open(
+pub(super) async fn open(
     visit: &Visit,
     id: Id<'_>,
     params: Option<&Members<'_>>,
     takes_events: bool,
 ) -> Result<Finished, Refusal> {
-    let filter = Filter::read(params).map_err(|error| refusal(StatusCode::BAD_REQUEST, error))?;
+    let mut filter = Filter::read(params).map_err(|error| refusal(StatusCode::BAD_REQUEST, error))?;
     if !takes_events {
         let text = "the answer is an event stream: Accept must list text/event-stream";
         let error = RpcError::new(RpcError::INVALID_REQUEST, text);
@@ -61,9 +64,13 @@ pub(super) fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
+    // What changes from here on is told, also while resources are being subscribed to.
+    let (updates, accepted) = Updates::of(federation, &filter.uris).await;
+    filter.uris = accepted;
     let subscription = Subscription {
         id: id.as_json().into(),
         filter,
+        updates,
         server_info: federation.server_info.clone(),
         news,
         told: now.counts,
@@ -107,6 +114,9 @@ impl Subscription {
                     return Some(self.ended());
                 },
                 () = self.stop.cancelled() => {}
+                params = self.updates.next() => {
+                    return Some(event(&subscription::updated(&params, Some(&self.id))));
+                }
                 () = &mut silence => return Some(PING),
             }
         }

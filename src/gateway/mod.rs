@@ -28,7 +28,9 @@ mod rpc;
 pub mod serve;
 pub mod session;
 mod stream;
+mod updates;
 pub mod visit;
+pub mod wishes;
 mod work;
 
 pub use serve::{Gateway, ServeError};

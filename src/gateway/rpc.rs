@@ -197,7 +197,7 @@ async fn modern_request(
     match checked {
         Err(error) => refused(headers, Some(asked.id), &error),
         Ok(method @ Method::Listen) => {
-            let (outcome, finished) = match listen::open(visit, asked.id, message.params, takes_events) {
+            let (outcome, finished) = match listen::open(visit, asked.id, message.params, takes_events).await {
                 Ok(finished) => (Outcome::Ok, finished),
                 Err(error) => (Outcome::Refused, refuse(headers, Some(asked.id), &error)),
             };

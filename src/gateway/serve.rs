@@ -20,6 +20,7 @@ use super::endpoint::Endpoint;
 use super::hub::SessionHub;
 use super::session::Sessions;
 use super::visit::Shared;
+use super::wishes::Wishes;
 use crate::defaults;
 use crate::fleet::Fleet;
 
@@ -72,7 +73,7 @@ impl Gateway {
     ) {
         let shared = Shared {
             fleet,
-            bridge: Arc::new(Bridge::new(Arc::clone(&sessions))),
+            bridge: Arc::new(Bridge::new(Arc::clone(&sessions), Wishes::start(Arc::clone(&self.hub)))),
             sessions,
             hub: self.hub,
             stop: stop.clone(),

@@ -14,6 +14,9 @@ pub enum Method {
     PromptsList,
     PromptsGet,
     Complete,
+    Subscribe,
+    Unsubscribe,
+    SetLevel,
     Listen,
 }
 
@@ -32,6 +35,9 @@ impl Method {
             "prompts/list" => Self::PromptsList,
             "prompts/get" => Self::PromptsGet,
             "completion/complete" => Self::Complete,
+            "resources/subscribe" => Self::Subscribe,
+            "resources/unsubscribe" => Self::Unsubscribe,
+            "logging/setLevel" => Self::SetLevel,
             "subscriptions/listen" => Self::Listen,
             _ => return None,
         })
@@ -51,6 +57,9 @@ impl Method {
             Self::PromptsList => "prompts/list",
             Self::PromptsGet => "prompts/get",
             Self::Complete => "completion/complete",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
+            Self::SetLevel => "logging/setLevel",
             Self::Listen => "subscriptions/listen",
         }
     }
@@ -68,7 +77,7 @@ impl Method {
     pub const fn is_immediate(self) -> bool {
         !matches!(
             self,
-            Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete
+            Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete | Self::Subscribe
         )
     }
 
@@ -79,6 +88,9 @@ impl Method {
 
     /// Whether it is part of the Modern revision.
     pub const fn in_modern(self) -> bool {
-        !matches!(self, Self::Initialize | Self::Ping)
+        !matches!(
+            self,
+            Self::Initialize | Self::Ping | Self::Subscribe | Self::Unsubscribe | Self::SetLevel
+        )
     }
 }

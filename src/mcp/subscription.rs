@@ -95,6 +95,9 @@ impl Filter {
             for kind in ListKind::ALL.into_iter().filter(|kind| self.wants(*kind)) {
                 honoured.member(kind.wish(), "true");
             }
+            if !self.uris.is_empty() {
+                honoured.member(RESOURCES, &serde_json::json!(self.uris).to_string());
+            }
             honoured.close();
         })
     }
@@ -106,6 +109,33 @@ pub fn list_changed(kind: ListKind, id: Option<&str>) -> Vec<u8> {
         None => format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.notification()).into_bytes(),
         Some(id) => notification(kind.notification(), |params| tag(params, id)),
     }
+}
+
+/// That a resource has changed, with these params, a JSON object: as a message of the subscription `id`, or without one
+/// for a Legacy client.
+pub fn updated(params: &str, id: Option<&str>) -> Vec<u8> {
+    notification(notice::RESOURCE_UPDATED, |object| {
+        let members = Members::parse(params).unwrap_or_default();
+        let own = members
+            .get("_meta")
+            .and_then(|raw| Members::parse(raw.get()))
+            .unwrap_or_default();
+        for (name, value) in members.iter().filter(|(name, _)| *name != "_meta") {
+            object.member(name, value.get());
+        }
+        let kept = || own.iter().filter(|(name, _)| *name != meta::SUBSCRIPTION_ID);
+        if id.is_none() && kept().next().is_none() {
+            return;
+        }
+        let mut out = ObjectWriter::open(object.name("_meta"));
+        for (name, value) in kept() {
+            out.member(name, value.get());
+        }
+        if let Some(id) = id {
+            out.member(meta::SUBSCRIPTION_ID, id);
+        }
+        out.close();
+    })
 }
 
 /// The response that ends the subscription `id`, from a server that says this of itself.
@@ -196,8 +226,12 @@ mod tests {
             let acknowledged = json_of(&filter.acknowledgement(id));
             assert_eq!(
                 acknowledged["params"],
-                json!({"_meta": tag, "notifications": {"promptsListChanged": true}})
+                json!({"_meta": tag, "notifications": {"promptsListChanged": true, "resourceSubscriptions": ["a:b"]}})
             );
+            let updated = json_of(&updated(r#"{"uri":"a:b","_meta":{"k":1}}"#, Some(id)));
+            let mut own = tag.clone();
+            own["k"] = json!(1);
+            assert_eq!(updated["params"], json!({"uri": "a:b", "_meta": own}));
             let changed = json_of(&list_changed(ListKind::Tools, Some(id)));
             assert_eq!(changed["params"], json!({"_meta": tag}));
             let ended = json_of(&ended(id, r#"{"name":"f","version":"1"}"#));
@@ -215,6 +249,11 @@ mod tests {
         assert_eq!(
             changed,
             json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})
+        );
+        let tagged = r#"{"uri":"a:b","_meta":{"io.modelcontextprotocol/subscriptionId":1}}"#;
+        assert_eq!(
+            json_of(&updated(tagged, None)),
+            json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a:b"}})
         );
     }
 }

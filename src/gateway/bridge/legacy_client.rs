@@ -14,7 +14,7 @@ use super::{Arrived, Hop, questions};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::line::Line;
-use crate::gateway::relay::{Logs, Relay};
+use crate::gateway::relay::Relay;
 use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::{InputRequired, Question};
@@ -45,7 +45,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     };
     let ear = request.intermediate.and_then(|out| {
         let ear = StreamEar {
-            relay: Relay::new(request.meta, Logs::Silent, out.clone()),
+            relay: Relay::new(request.meta, hop.logs(), out.clone()),
             client: client.clone().filter(|client| client.features.is_interactive()),
             server: hop.server_revision(),
         };

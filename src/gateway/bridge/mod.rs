@@ -28,6 +28,7 @@ use super::answer::Answer;
 use super::dispatch::Request;
 use super::relay::Logs;
 use super::session::{SessionId, Sessions};
+use super::wishes::Wishes;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
@@ -42,16 +43,19 @@ pub struct Bridge {
     asks: Arc<Asks>,
     parked: Arc<Parked>,
     used: Used,
+    /// What sessions asked for.
+    pub(super) wishes: Arc<Wishes>,
 }
 
 impl Bridge {
-    /// A bridge for clients with `sessions`.
-    pub fn new(sessions: Arc<Sessions>) -> Self {
+    /// A bridge for clients with `sessions`, which have these `wishes`.
+    pub fn new(sessions: Arc<Sessions>, wishes: Arc<Wishes>) -> Self {
         Self {
             sessions,
             asks: Arc::default(),
             parked: Arc::default(),
             used: Used::default(),
+            wishes,
         }
     }
 
@@ -119,7 +123,19 @@ impl<'a> Hop<'a> {
 
     /// From which level on the client wants to hear what the server logs.
     fn log_level(&self) -> Option<LogLevel> {
-        Logs::of_request(self.request.meta).level()
+        self.logs().level()
+    }
+
+    /// Which log messages the client wants: of a Legacy one its session tells, of a Modern one the request.
+    fn logs(&self) -> Logs {
+        match (self.request.revision.era(), self.request.session) {
+            (Era::Modern, _) => Logs::of_request(self.request.meta),
+            (Era::Legacy, None) => Logs::Silent,
+            (Era::Legacy, Some(session)) => {
+                let level = self.request.bridge.wishes.level(session.id);
+                level.map_or(Logs::Silent, Logs::From)
+            }
+        }
     }
 
     /// The revision that is spoken with the server, as far as it is known.

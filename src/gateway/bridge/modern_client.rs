@@ -13,7 +13,7 @@ use super::{Arrived, Hop, questions};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
-use crate::gateway::relay::{Logs, Relay};
+use crate::gateway::relay::Relay;
 use crate::gateway::session::FederationKeys;
 use crate::mcp::asking::Asking;
 use crate::mcp::input_required::{self, InputRequired};
@@ -213,8 +213,7 @@ impl Asker<'_> {
     /// Where notifications of the server go, if the client wants any.
     pub(super) fn relay(&self) -> Option<Relay> {
         let request = self.hop.request;
-        let logs = Logs::of_request(request.meta);
-        let relay = Relay::new(request.meta, logs, request.intermediate?.clone());
+        let relay = Relay::new(request.meta, self.hop.logs(), request.intermediate?.clone());
         relay.wants_any().then_some(relay)
     }
 

@@ -64,11 +64,6 @@ mod at_2026_07_28 {
 /// its test says so, and it goes.
 const NOT_YET: &[(&str, &str, &[&str])] = &[
     (
-        "questions to Legacy clients",
-        "2025-11-25",
-        &["elicitation-sep1034-client-defaults"],
-    ),
-    (
         "streams of servers that are read on after they broke",
         "2025-11-25",
         &["sse-retry"],

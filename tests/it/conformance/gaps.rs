@@ -8,18 +8,6 @@ use super::server::Setting;
 /// passes, its test says so, and it goes.
 const NOT_YET: &[Gap] = &[
     Gap {
-        missing: "logging/setLevel",
-        at: LEGACY,
-        on: BEHIND,
-        scenarios: &["logging_set_level", "tools_call_with_logging"],
-    },
-    Gap {
-        missing: "resources/subscribe",
-        at: LEGACY,
-        on: BEHIND,
-        scenarios: &["resources_subscribe", "resources_unsubscribe"],
-    },
-    Gap {
         missing: "-32021 for what a client cannot be asked",
         at: MODERN,
         on: &[Setting::LegacyOnly],

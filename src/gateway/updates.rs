@@ -1,0 +1,138 @@
+//! Updates of single resources: from whoever owns one to the clients that subscribed to it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::answer::Answer;
+use super::dispatch::Request;
+use crate::defaults;
+use crate::fleet::Federation;
+use crate::mcp::{Method, RpcError, subscription};
+use crate::upstream::{SubscribeError, Subscription};
+
+/// Subscribes a Legacy session to a resource, or ends that.
+pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Answer {
+    let Some(session) = request.session else {
+        return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
+    };
+    let Some(uri) = request.params.string("uri").filter(|uri| !uri.is_empty()) else {
+        let error = RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string");
+        return Answer::refused(request, &error);
+    };
+    let wishes = &request.bridge.wishes;
+    if request.method == Method::Unsubscribe {
+        wishes.unsubscribe(session.id, &uri);
+        return Answer::ok(request, b"{}");
+    }
+    match subscribe(federation, &uri).await {
+        Ok(subscription) => {
+            if wishes.subscribe(session.id, &uri, subscription) {
+                return Answer::ok(request, b"{}");
+            }
+            let most = defaults::SESSION_SUBSCRIPTIONS_MAX;
+            let text = format!("a session subscribes to at most {most} resources; unsubscribe from one first");
+            Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text))
+        }
+        Err(NotSubscribed::Unknown) => {
+            let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource {uri:?} not found"));
+            Answer::refused(request, &error.with_data(json!({"uri": uri})))
+        }
+        Err(error) => Answer::failed(request, &error.to_string()),
+    }
+}
+
+/// The updates of several resources, for one client.
+#[derive(Debug)]
+pub(super) struct Updates {
+    arriving: mpsc::Receiver<Arc<str>>,
+    _watching: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Updates {
+    /// Subscribes to `uris`, and gives those that were accepted: by then updates of theirs are heard.
+    pub(super) async fn of(federation: &Federation, uris: &[String]) -> (Self, Vec<String>) {
+        let (sender, arriving) = mpsc::channel(defaults::INTERMEDIATE_MAX);
+        let asked = uris.iter().take(defaults::SESSION_SUBSCRIPTIONS_MAX);
+        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, uri).await))).await;
+        let (mut accepted, mut watching) = (Vec::new(), Vec::new());
+        for (uri, answer) in answers {
+            match answer {
+                Ok(subscription) => {
+                    accepted.push(uri.clone());
+                    watching.push(AbortOnDropHandle::new(tokio::spawn(watch(
+                        subscription,
+                        sender.clone(),
+                    ))));
+                }
+                Err(error) => tracing::debug!(reason = error.reason(), uri, "not subscribed to: {error}"),
+            }
+        }
+        let updates = Self {
+            arriving,
+            _watching: watching,
+        };
+        (updates, accepted)
+    }
+
+    /// The params of the next update. Never where nothing is subscribed to.
+    pub(super) async fn next(&mut self) -> Arc<str> {
+        match self.arriving.recv().await {
+            Some(params) => params,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Passes each update on as `send` takes it.
+pub(super) async fn pass_on(mut subscription: Subscription, mut send: impl AsyncFnMut(Bytes)) {
+    while let Some(notice) = subscription.updated().await {
+        send(Bytes::from(subscription::updated(&notice.params, None))).await;
+    }
+}
+
+/// Why a resource is not subscribed to.
+#[derive(Debug, thiserror::Error)]
+enum NotSubscribed {
+    /// Nobody has it.
+    #[error("nobody offers it")]
+    Unknown,
+    /// The member that has it is not connected.
+    #[error("member {0:?} is not connected")]
+    Gone(String),
+    /// The member that has it does not do it.
+    #[error("member {0:?}: {1}")]
+    Member(String, SubscribeError),
+}
+
+impl NotSubscribed {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Unknown => "Unknown",
+            Self::Gone(_) => "NotConnected",
+            Self::Member(_, error) => error.reason(),
+        }
+    }
+}
+
+async fn subscribe(federation: &Federation, uri: &str) -> Result<Subscription, NotSubscribed> {
+    let target = federation.index.resource(uri).ok_or(NotSubscribed::Unknown)?;
+    let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
+    let name = || member.name.clone();
+    let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;
+    let subscribed = upstream.subscribe(&target.original).await;
+    subscribed.map_err(|error| NotSubscribed::Member(name(), error))
+}
+
+async fn watch(mut subscription: Subscription, updates: mpsc::Sender<Arc<str>>) {
+    while let Some(notice) = subscription.updated().await {
+        // While the client does not read, further updates become one.
+        if updates.send(notice.params).await.is_err() {
+            return;
+        }
+    }
+}
