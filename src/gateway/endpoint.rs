@@ -7,6 +7,7 @@ use http::{Method as HttpMethod, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use super::bridge::session_lanes;
 use super::finished::Finished;
 use super::post;
 use super::reply::{self, Reply};
@@ -105,6 +106,7 @@ fn end_session(visit: &Visit) -> Reply {
                 visit.shared.sessions.end(&session, legacy::now());
                 visit.shared.hub.end(session.id);
                 visit.shared.bridge.wishes.end(session.id);
+                session_lanes::ended(&visit.federation, session.id);
             }
             reply::whole(Finished::nothing(StatusCode::OK))
         }

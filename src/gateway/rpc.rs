@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::bridge::session_lanes;
 use super::dispatch::{self, dispatch};
 use super::finished::Finished;
 use super::hub::SessionHub;
@@ -144,7 +145,7 @@ async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> 
     let asked = match message.kind {
         Kind::Request { id, method } => Asked { id, method },
         Kind::Notification { method } => {
-            notified(visit, client.session, method, message.params);
+            notified(visit, client.session, method, message.params).await;
             return Told::nothing();
         }
         Kind::Response { id } => {
@@ -281,12 +282,16 @@ async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Meth
 }
 
 /// What a Legacy client tells. Of a session's requests it may cancel those at work (2025-11-25, cancellation).
-fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
-    let (notice::CANCELLED, Some(session)) = (method, session) else {
-        return;
-    };
-    if let Some(id) = params.and_then(|params| params.get("requestId")) {
-        visit.shared.hub.cancel(session.id, id.get());
+async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
+    let Some(session) = session else { return };
+    match method {
+        notice::CANCELLED => {
+            if let Some(id) = params.and_then(|params| params.get("requestId")) {
+                visit.shared.hub.cancel(session.id, id.get());
+            }
+        }
+        notice::ROOTS_CHANGED => session_lanes::roots_changed(&visit.federation, session.id).await,
+        _ => {}
     }
 }
 

@@ -69,6 +69,9 @@ pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// A server begins to tell what was asked for by `subscriptions/listen` (2026-07-28, subscriptions).
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
+/// A client works on other directories now.
+pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+
 /// Whether `method` tells that a list changed. One library writes `listChanged`; the specification never did.
 pub fn is_list_changed(method: &str) -> bool {
     let kind = method.strip_prefix("notifications/").unwrap_or_default();

@@ -147,6 +147,11 @@ impl Upstream {
         self.inner.lanes.roots_changed(owner).await;
     }
 
+    /// Closes what the server has for the session `owner`, which is over, calls in flight included.
+    pub fn session_ended(&self, owner: &Owner) {
+        self.inner.lanes.close_of(owner);
+    }
+
     /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();

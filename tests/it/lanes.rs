@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::support::gateway::TestGateway;
 use crate::support::upstream::{self, Answer, Seen};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -647,6 +648,86 @@ async fn changed_roots_are_told_on_the_lanes_of_their_session_only() {
     let told = desk.server.seen_of("notifications/roots/list_changed");
     let sessions: Vec<_> = told.iter().map(|seen| seen.header("mcp-session-id")).collect();
     assert_eq!(sessions, [Some("s-1")]);
+}
+
+#[tokio::test]
+async fn what_a_client_tells_of_its_session_reaches_the_lanes_of_that_session() {
+    let desk = Desk::start().await;
+    let gateway = TestGateway::ready(&[("s", desk.server.address)]).await;
+    let post = async |body: Value, session: Option<&str>| {
+        let usual = [
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2025-06-18"),
+        ];
+        let own = session.map(|session| ("mcp-session-id", session));
+        gateway.bare_post(&body.to_string(), usual.into_iter().chain(own)).await
+    };
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": true}},
+            "clientInfo": {"name": "c", "version": "1"},
+        });
+        let opened = post(
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+            None,
+        )
+        .await;
+        let client = opened.header("mcp-session-id").unwrap().to_owned();
+        let params = json!({"name": "s__t", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        let text = post(call, Some(&client)).await.json()["result"]["content"][0]["text"].clone();
+        clients.push((client, text.as_str().unwrap().to_owned()));
+    }
+    let [(first, lane), (_, other)] = &clients[..] else {
+        panic!("{clients:?}");
+    };
+    assert_ne!(lane, other);
+    assert_eq!(desk.declared()[1], json!({"roots": {"listChanged": true}}));
+
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    assert_eq!(post(changed, Some(first)).await.status, 202);
+    let told = desk.server.seen_of("notifications/roots/list_changed");
+    let sessions: Vec<_> = told.iter().map(|seen| seen.header("mcp-session-id")).collect();
+    assert_eq!(sessions, [Some(lane.as_str())]);
+
+    let delete = http::Request::delete(gateway.url()).header("mcp-session-id", first);
+    let delete = delete.header("mcp-protocol-version", "2025-06-18");
+    gateway.send(delete.body(Default::default()).unwrap()).await;
+    let ended = || {
+        let seen = desk
+            .server
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.http == http::Method::DELETE);
+        seen.map(|seen| seen.header("mcp-session-id").unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    until("the server's session is ended", || !ended().is_empty()).await;
+    assert_eq!(ended(), std::slice::from_ref(lane));
+}
+
+#[tokio::test]
+async fn at_the_bound_the_session_that_was_not_used_for_the_longest_time_gives_way() {
+    let desk = Desk::start().await;
+    let upstream = desk.upstream().await;
+    for number in 0..1_024 + 3 {
+        Client::silent(session(&number.to_string()))
+            .text(&upstream, "plain")
+            .await;
+    }
+    let ended = || {
+        desk.server
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.http == http::Method::DELETE)
+            .count()
+    };
+    until("three are ended", || ended() == 3).await;
+    for (number, expected) in [(3, "s-4"), (0, "s-1028")] {
+        let client = Client::silent(session(&number.to_string()));
+        assert_eq!(client.text(&upstream, "plain").await, expected);
+    }
 }
 
 /// A Legacy server on standard input and output. `ask` asks who calls and gives the answer back.

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::asks::Asks;
-use super::{Arrived, Hop, questions};
+use super::{Arrived, Hop, questions, session_lanes};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::line::Line;
@@ -39,7 +39,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     });
     let features = if client.is_some() { features } else { features.silent() };
     let owner = match (request.session, request.principal.name()) {
-        (Some(session), _) => Owner::Session(session.id.to_string().into()),
+        (Some(session), _) => session_lanes::owner(session.id),
         (None, Some(name)) => Owner::Principal(name.into()),
         (None, None) => Owner::Nobody,
     };

@@ -15,6 +15,7 @@ mod legacy_client;
 mod modern_client;
 mod parked;
 mod questions;
+pub(super) mod session_lanes;
 mod state;
 
 use std::sync::Arc;

@@ -131,6 +131,13 @@ impl Lanes {
         }
     }
 
+    /// Closes all lanes of `owner`.
+    pub(super) fn close_of(&self, owner: &Owner) {
+        for lane in self.pool.of(owner) {
+            self.forget(&lane, Fate::Closes);
+        }
+    }
+
     async fn call_once(
         self: &Arc<Self>,
         shared: &Arc<Connection>,
