@@ -19,6 +19,7 @@ pub struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
+    streams: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -44,12 +45,26 @@ pub enum Outcome {
     Failed,
 }
 
+/// What clients keep open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// On which a Legacy session hears.
+    Session,
+    /// On which a Modern client listens.
+    Subscription,
+}
+
 /// The handles of one federation.
 #[derive(Debug)]
 pub struct FederationMetrics {
     methods: Vec<MethodMetrics>,
     other: MethodMetrics,
+    streams: [Gauge; 2],
 }
+
+/// A stream, counted until this is dropped.
+#[derive(Debug)]
+pub struct OpenStream(Gauge);
 
 #[derive(Debug)]
 struct MethodMetrics {
@@ -93,6 +108,7 @@ const METHODS: [Method; 11] = [
 ];
 const OUTCOMES: [&str; 4] = ["ok", "upstream_error", "refused", "failed"];
 const OTHER: &str = "other";
+const STREAMS: [&str; 2] = ["session", "subscription"];
 const SECONDS: [f64; 14] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
@@ -137,6 +153,11 @@ impl Metrics {
                 "mcpfleet_request_duration_seconds",
                 "Time from a client's request to its answer.",
                 &["federation", "method"],
+            )?,
+            streams: gauge(
+                "mcpfleet_streams",
+                "Open streams on which clients hear of changes.",
+                &["federation", "kind"],
             )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
@@ -212,6 +233,7 @@ impl Metrics {
         FederationMetrics {
             methods: METHODS.iter().map(|m| method(m.as_str())).collect(),
             other: method(OTHER),
+            streams: STREAMS.map(|kind| self.streams.with_label_values(&[name, kind])),
         }
     }
 
@@ -245,6 +267,7 @@ impl Metrics {
     pub fn forget_federation(&self, name: &str) {
         remove_series(&self.requests, "federation", name);
         remove_series(&self.request_seconds, "federation", name);
+        remove_series(&self.streams, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -272,6 +295,25 @@ impl FederationMetrics {
             Outcome::Failed => failed.inc(),
         }
         metrics.seconds.observe(elapsed.as_secs_f64());
+    }
+}
+
+impl FederationMetrics {
+    /// Counts a stream for as long as what is given lives.
+    pub fn stream(&self, kind: StreamKind) -> OpenStream {
+        let [session, subscription] = &self.streams;
+        let gauge = match kind {
+            StreamKind::Session => session,
+            StreamKind::Subscription => subscription,
+        };
+        gauge.inc();
+        OpenStream(gauge.clone())
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
@@ -369,6 +411,9 @@ mod tests {
                 .federation(name)
                 .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
         }
+        let streams = metrics.federation("default/b");
+        let open = streams.stream(StreamKind::Session);
+        drop(streams.stream(StreamKind::Subscription));
         metrics.forget_server("default/a");
         metrics.forget_federation("default/a");
         assert!(!page(&metrics).contains("default/a"));
@@ -378,8 +423,12 @@ mod tests {
             r#"mcpfleet_catalog_items{list="tools",server="default/b"} 3"#,
             r#"mcpfleet_catalog_withheld{server="default/b"} 2"#,
             r#"mcpfleet_requests_total{federation="default/b",method="tools/call",outcome="ok"} 1"#,
+            r#"mcpfleet_streams{federation="default/b",kind="session"} 1"#,
+            r#"mcpfleet_streams{federation="default/b",kind="subscription"} 0"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");
         }
+        drop(open);
+        assert!(page(&metrics).contains(r#"mcpfleet_streams{federation="default/b",kind="session"} 0"#));
     }
 }

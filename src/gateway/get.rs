@@ -21,6 +21,7 @@ use super::visit::Visit;
 use super::{legacy, modern};
 use crate::fleet::{Counts, News};
 use crate::mcp::{Revision, headers, sse, subscription};
+use crate::metrics::{OpenStream, StreamKind};
 
 /// A stream on which a session hears.
 struct Ear {
@@ -36,6 +37,7 @@ struct Ear {
     expires: Option<Instant>,
     /// Whether an event without a message comes first.
     primes: bool,
+    _counted: OpenStream,
 }
 
 /// The position in a stream of changes, as the ids of its events tell it.
@@ -103,6 +105,7 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>) -> Events 
         heartbeat: visit.federation.streams.heartbeat,
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
         primes: position.is_none() && session.revision >= Revision::V2025_11_25,
+        _counted: visit.federation.metrics.stream(StreamKind::Session),
     };
     let next = async |mut ear: Ear| ear.next().await.map(|event| (event, ear));
     Box::pin(unfold(ear, next))

@@ -16,6 +16,7 @@ use super::visit::Visit;
 use crate::fleet::{Counts, News, Place};
 use crate::mcp::subscription::{self, Filter, ListKind};
 use crate::mcp::{Id, Members, RpcError, sse};
+use crate::metrics::{OpenStream, StreamKind};
 
 /// One open subscription.
 struct Subscription {
@@ -32,6 +33,7 @@ struct Subscription {
     heartbeat: Duration,
     state: State,
     _place: Place,
+    _counted: OpenStream,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,7 @@ pub(super) async fn open(
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,
         _place: place,
+        _counted: federation.metrics.stream(StreamKind::Subscription),
     };
     let next = async |mut subscription: Subscription| subscription.next().await.map(|event| (event, subscription));
     let events = Box::pin(unfold(subscription, next));
