@@ -24,6 +24,9 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished
         refuse(&visit.headers, None, error)
     };
     let unknown = || refusal(StatusCode::BAD_REQUEST, MessageError::Batch.to_rpc_error());
+    if let Err(error) = legacy::admitted(visit.federation.protocol, None, &visit.headers) {
+        return refused(&error);
+    }
     match legacy::revision(&visit.headers) {
         Ok(Revision::V2025_03_26) => {}
         Ok(_) => return refused(&unknown()),

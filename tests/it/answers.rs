@@ -157,6 +157,7 @@ async fn a_federation_may_serve_modern_clients_only() {
         (call.clone(), &version[..0], "2025-03-26"),
         (call, &version[..], "2025-06-18"),
         (told, &version[..], "2025-06-18"),
+        (format!("[{}]", handshake("2025-03-26")), &version[..0], "2025-03-26"),
     ] {
         let reply = gateway.bare_post(&body, headers.iter().copied()).await;
         let data = assert_error(&reply, 400, -32022);
