@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::api::{self, DEFAULT_NAMESPACE};
 use crate::fleet::ObjectKey;
 
 /// Fleets of MCP servers as one endpoint, on Kubernetes or on this machine.
@@ -47,12 +48,14 @@ pub struct Up {
     /// standard input.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub paths: Vec<PathBuf>,
-    /// Where clients connect; port 0 picks a free one.
+    /// Where clients connect; port 0 picks a free one. On another than a loopback address each federation must say in
+    /// spec.access who may connect.
     #[arg(
         long,
         default_value = "127.0.0.1:8080",
         env = "MCPFLEET_LISTEN",
-        value_name = "ADDRESS"
+        value_name = "IP:PORT",
+        value_parser = address
     )]
     pub listen: SocketAddr,
     /// Where metrics and health are served; port 0 picks a free one.
@@ -60,13 +63,14 @@ pub struct Up {
         long,
         default_value = "127.0.0.1:9090",
         env = "MCPFLEET_ADMIN_LISTEN",
-        value_name = "ADDRESS"
+        value_name = "IP:PORT",
+        value_parser = address
     )]
     pub admin_listen: SocketAddr,
     /// The federation that is also served at /mcp; the only one, if there is only one.
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = object_key)]
     pub default_federation: Option<ObjectKey>,
-    /// How long requests in flight may take to finish when the process is asked to stop.
+    /// How long requests in flight may take to finish when the process is asked to stop, such as 500ms, 25s or 1m30s.
     #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration)]
     pub drain_timeout: Duration,
 }
@@ -82,7 +86,8 @@ pub struct Run {
         long,
         default_value = "0.0.0.0:8080",
         env = "MCPFLEET_LISTEN",
-        value_name = "ADDRESS"
+        value_name = "IP:PORT",
+        value_parser = address
     )]
     pub listen: SocketAddr,
     /// Where metrics and health are served; port 0 picks a free one.
@@ -90,7 +95,8 @@ pub struct Run {
         long,
         default_value = "0.0.0.0:9090",
         env = "MCPFLEET_ADMIN_LISTEN",
-        value_name = "ADDRESS"
+        value_name = "IP:PORT",
+        value_parser = address
     )]
     pub admin_listen: SocketAddr,
     /// Serve only objects with this spec.class; without it, only those without one.
@@ -100,12 +106,12 @@ pub struct Run {
     #[arg(long = "watch-namespace", value_name = "NAMESPACE")]
     pub watch_namespaces: Vec<String>,
     /// The federation that is also served at /mcp.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = object_key)]
+    #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = object_key)]
     pub default_federation: Option<ObjectKey>,
     /// What clients put before /NAMESPACE/NAME/mcp; shown in the status of federations.
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// How long requests in flight may take to finish when the process is asked to stop.
+    /// How long requests in flight may take to finish when the process is asked to stop, such as 500ms, 25s or 1m30s.
     #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration)]
     pub drain_timeout: Duration,
 }
@@ -122,21 +128,28 @@ pub enum Role {
 }
 
 fn object_key(text: &str) -> Result<ObjectKey, String> {
-    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    let (namespace, name) = text.split_once('/').unwrap_or((DEFAULT_NAMESPACE, text));
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
-        return Err("expected NAMESPACE/NAME".into());
+        return Err("must be the name of an MCPFederation, such as tools or, in namespace team, team/tools".into());
     }
     Ok(ObjectKey::new(namespace, name))
 }
 
+/// An address to listen on. Names are not looked up: what they lead to may change, and may be more than one address.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+        let port = port.unwrap_or("8080");
+        format!(
+            "must be an IP address and a port: 127.0.0.1:{port} for this machine only, 0.0.0.0:{port} for all others too, \
+             [::1]:{port} for IPv6"
+        )
+    })
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: kube::core::Duration = text
-        .parse()
-        .map_err(|e| format!("{e}; for example 500ms, 10s or 1h30m"))?;
-    if parsed.is_negative() {
-        return Err("a duration must not be negative".into());
-    }
-    Ok(parsed.into())
+    let parsed: Result<api::Duration, _> = text.parse();
+    parsed.map(Duration::from).map_err(|refused| refused.to_string())
 }
 
 #[cfg(test)]
@@ -156,7 +169,60 @@ mod tests {
         assert!(object_key("/a").is_err());
         assert!(object_key("a/b/c").is_err());
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert!(duration("-1s").is_err());
-        assert!(duration("5").is_err());
+    }
+
+    /// What is told of `flag` with `value`, of both commands, which must tell the same.
+    fn told(flag: &str, value: &str) -> String {
+        let up = vec!["mcpfleet", "up", "a.yaml"];
+        let flag = format!("{flag}={value}");
+        let told = [up, vec!["mcpfleet", "run"]].map(|mut line| {
+            line.push(&flag);
+            Cli::try_parse_from(line).unwrap_err().to_string()
+        });
+        assert_eq!(told[0].lines().next(), told[1].lines().next());
+        told[0].clone()
+    }
+
+    #[test]
+    fn a_wrong_value_of_a_flag_is_answered_with_the_form_and_an_example() {
+        for flag in ["--listen", "--admin-listen"] {
+            for value in [
+                "8081",
+                ":8081",
+                "localhost:8081",
+                "http://127.0.0.1:8081",
+                "::1:8081x",
+                "0.0.0.0",
+                "",
+            ] {
+                let told = told(flag, value);
+                let port = if value.ends_with("8081") { "8081" } else { "8080" };
+                assert!(
+                    told.contains(flag) && told.contains(&format!("127.0.0.1:{port} for this machine")),
+                    "{told}"
+                );
+            }
+        }
+        // The last two would make arithmetic overflow, were they taken.
+        for value in ["5", "-1s", "soon", "1 s", "", "99999999999999999999h", "1s-9s"] {
+            let told = told("--drain-timeout", value);
+            assert!(
+                told.contains("--drain-timeout") && told.contains("such as 500ms, 10s or 1h30m"),
+                "{told}"
+            );
+        }
+        for value in ["/a", "a/", "a/b/c", ""] {
+            let told = told("--default-federation", value);
+            assert!(told.contains("such as tools or"), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_longest_wait_is_taken() {
+        let line = ["mcpfleet", "run", "--drain-timeout", "999999999h999999999h"];
+        let Command::Run(run) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("it is run")
+        };
+        assert_eq!(run.drain_timeout, Duration::from(api::Duration::MAX));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kube::core::Duration;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::duration::Duration;
 use super::environment::SecretRef;
 use super::server::{duration, duration_or_zero};
 

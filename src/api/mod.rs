@@ -5,6 +5,7 @@
 
 pub mod condition;
 mod definition;
+mod duration;
 pub mod environment;
 pub mod federation;
 pub mod server;
@@ -14,6 +15,7 @@ use kube::core::{Message, Rule};
 
 pub use condition::Condition;
 pub use definition::definitions;
+pub use duration::Duration;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 
@@ -21,6 +23,8 @@ pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub const GROUP: &str = "mcpfleet.dev";
 /// The served and stored version.
 pub const VERSION: &str = "v1alpha1";
+/// Namespace of an object that names none.
+pub const DEFAULT_NAMESPACE: &str = "default";
 /// Longest `metadata.name` of our kinds: names of Services and pods are made from it.
 pub const NAME_LENGTH_MAX: usize = 52;
 /// Status lists are cut at this length; what was cut is counted in `truncated`.

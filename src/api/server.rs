@@ -1,11 +1,12 @@
 //! `MCPServer`: one server of the fleet.
 
-use kube::core::{Duration, Rule};
+use kube::core::Rule;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::duration::Duration;
 use super::source::{ContainerSource, PackageSource, RemoteSource};
 use crate::mcp::Revision;
 
@@ -295,7 +296,7 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// A duration as Go writes it. The digits are bounded so that no sum overflows.
+/// A duration as Go writes it; what this lets through is what [`Duration`] reads.
 pub(super) fn duration() -> Rule {
     Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$') && self.matches('[1-9]')")
         .message("must be a duration above zero, such as 500ms, 10s or 1h30m")

@@ -249,9 +249,11 @@ fn address() -> Rule {
 }
 
 fn no_credentials() -> Rule {
-    Rule::new("!self.matches('^https?://[^/?#]*@')")
-        .message("url must not hold a user name or password; put them into headers with valueFrom")
+    Rule::new("!self.matches('^https?://[^/?#]*@')").message(CREDENTIALS_IN_URL)
 }
+
+/// What is said of a user name or password in a URL.
+pub const CREDENTIALS_IN_URL: &str = "url must not hold a user name or password; put them into headers with valueFrom";
 
 /// Quantities are strings; whole numbers are taken for them, as Kubernetes does.
 fn quantities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {

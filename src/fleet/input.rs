@@ -54,7 +54,7 @@ pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
     let Some(spec) = spec else {
         return default;
     };
-    let given = |duration: Option<kube::core::Duration>| {
+    let given = |duration: Option<crate::api::Duration>| {
         let duration = Duration::from(duration?);
         (!duration.is_zero()).then(|| duration.min(TIMEOUT_MAX))
     };

@@ -27,7 +27,7 @@ impl StreamPlan {
     pub fn of(spec: &MCPFederationSpec) -> Self {
         let default = Self::default();
         let (streaming, notifications) = (spec.streaming.as_ref(), spec.notifications.as_ref());
-        let or = |said: Option<kube::core::Duration>, default| said.map_or(default, Duration::from);
+        let or = |said: Option<crate::api::Duration>, default| said.map_or(default, Duration::from);
         Self {
             delay: or(streaming.and_then(|s| s.delay), default.delay),
             keep_alive: or(streaming.and_then(|s| s.keep_alive), default.keep_alive),

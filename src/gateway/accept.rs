@@ -16,6 +16,12 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
+/// Whether the body is sent as it is: nothing is decoded here, since what is small in transit may be large here.
+pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
 /// Whether event streams are asked for by name: who takes just anything may not be able to read one.
 pub(super) fn names_events(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ACCEPT) && accepts(headers, &["text/event-stream"])

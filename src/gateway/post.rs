@@ -5,7 +5,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use tokio::time::{sleep, timeout};
 
-use super::accept::{accepts, is_json, names_events};
+use super::accept::{accepts, is_json, is_plain, names_events};
 use super::finished::Finished;
 use super::line::Line;
 use super::modern::{Refusal, refusal};
@@ -25,6 +25,9 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type must be application/json\n",
         );
+    }
+    if !is_plain(&visit.headers) {
+        return reply::encoded();
     }
     if !accepts(&visit.headers, &["application/json", "application/*", "*/*"]) {
         return reply::plain(

@@ -126,6 +126,17 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Reply {
     whole(Finished::text(status, text))
 }
 
+/// The answer to a body in a coding (RFC 9110 section 15.5.16).
+pub(super) fn encoded() -> Reply {
+    let mut reply = plain(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "Content-Encoding is not taken: send the body as it is, without compression\n",
+    );
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    reply
+}
+
 pub(super) fn deny(denied: Denied) -> Reply {
     plain(
         StatusCode::FORBIDDEN,

@@ -26,6 +26,8 @@ pub struct Catalog {
     pub withheld: Vec<Withheld>,
     /// How many more there are.
     pub withheld_more: usize,
+    /// How many entries without a name or URI the lists hold, which nobody can ask for; only lists that hold any.
+    pub nameless: Vec<(List, usize)>,
     /// False: a list was cut at the page or item cap.
     pub complete: bool,
     digest: String,
@@ -122,6 +124,7 @@ impl Catalog {
             prompts: Vec::new(),
             withheld: Vec::new(),
             withheld_more: 0,
+            nameless: Vec::new(),
             complete: true,
             digest: String::new(),
         }
@@ -156,7 +159,15 @@ impl Catalog {
         }
     }
 
-    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is withheld; empty before
+    /// Leaves an entry of `list` out that has no name or URI.
+    pub fn leave_out_nameless(&mut self, list: List) {
+        match self.nameless.iter_mut().find(|(known, _)| *known == list) {
+            Some((_, count)) => *count += 1,
+            None => self.nameless.push((list, 1)),
+        }
+    }
+
+    /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is left out; empty before
     /// [`Self::sealed`].
     pub fn digest(&self) -> &str {
         &self.digest
@@ -179,6 +190,9 @@ impl Catalog {
         }
         if self.withheld_more > 0 {
             context.update(format!("\n{}", self.withheld_more).as_bytes());
+        }
+        for (list, count) in &self.nameless {
+            context.update(format!("\n{} {count}", list.member()).as_bytes());
         }
         let hex: String = context
             .finish()

@@ -8,4 +8,4 @@ pub mod withheld;
 
 pub use catalog::{Catalog, Item, List};
 pub use merge::{Index, Listing, MemberCatalog, Target};
-pub use withheld::{Annotations, Withheld};
+pub use withheld::{Annotations, Defect, Withheld};

@@ -1,18 +1,31 @@
-//! Tools whose `x-mcp-header` annotations are wrong: left out where the annotations bind, mended where they do not.
+//! Tools that are not offered: those whose names would act on whatever shows them, and those whose `x-mcp-header`
+//! annotations are wrong, which are left out where the annotations bind, and mended where they do not.
 
 use std::sync::Arc;
 
 use super::catalog::Item;
 use crate::mcp::param_headers::{self, InvalidAnnotation, ParamHeaders};
-use crate::mcp::{Members, object};
+use crate::mcp::printable::acts_on_the_line;
+use crate::mcp::{Members, object, printable};
 
 /// A tool that its server lists and that is not offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// Its name, cut and without control characters: it ends up in logs and status.
+    /// Its name, cut and with control characters written as escapes: it ends up in logs and status.
     pub name: String,
     /// Why.
-    pub cause: InvalidAnnotation,
+    pub cause: Defect,
+}
+
+/// What is wrong with a tool that is not offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// Its name does something to the lines that it stands in, on a person's terminal as in a model's prompt.
+    #[error("its name has control characters; the server must name it without")]
+    Name,
+    /// Its annotations bind, and cannot be followed.
+    #[error(transparent)]
+    Annotation(#[from] InvalidAnnotation),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -26,8 +39,19 @@ pub enum Annotations {
 }
 
 impl Item {
+    /// The tool as it is offered, or why it is not.
+    ///
+    /// # Errors
+    /// Its name has control characters, or its annotations are wrong.
+    pub fn offered(self, annotations: Annotations) -> Result<Self, Withheld> {
+        if self.key.chars().any(acts_on_the_line) {
+            return Err(Withheld::new(&self.key, Defect::Name));
+        }
+        self.annotated(annotations)
+    }
+
     /// The tool with its annotations read.
-    pub fn annotated(mut self, annotations: Annotations) -> Result<Self, Withheld> {
+    fn annotated(mut self, annotations: Annotations) -> Result<Self, Withheld> {
         let tool = self.raw.get();
         let tool = Some(tool).filter(|tool| param_headers::may_be_annotated(tool));
         let Some(schema) = tool.and_then(Members::parse).and_then(|tool| tool.get("inputSchema")) else {
@@ -36,14 +60,14 @@ impl Item {
         match (ParamHeaders::read(schema), annotations) {
             (Ok(None), _) => {}
             (Ok(Some(found)), _) => self.param_headers = Some(Arc::new(found)),
-            (Err(cause), Annotations::Binding) => return Err(Withheld::new(&self.key, cause)),
+            (Err(cause), Annotations::Binding) => return Err(Withheld::new(&self.key, cause.into())),
             (Err(cause), Annotations::Inert) => {
                 let mended = param_headers::without_annotations(schema)
                     .map(|mended| object::replace_value(self.raw.get(), schema, &mended))
                     .and_then(|tool| serde_json::value::RawValue::from_string(tool).ok());
                 match mended {
                     Some(raw) => self.raw = raw,
-                    None => return Err(Withheld::new(&self.key, cause)),
+                    None => return Err(Withheld::new(&self.key, cause.into())),
                 }
             }
         }
@@ -52,10 +76,20 @@ impl Item {
 }
 
 impl Withheld {
-    fn new(name: &str, cause: InvalidAnnotation) -> Self {
+    fn new(name: &str, cause: Defect) -> Self {
         Self {
-            name: name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect(),
+            name: printable(name, NAME_MAX),
             cause,
+        }
+    }
+}
+
+impl Defect {
+    /// One CamelCase word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Name => "InvalidName",
+            Self::Annotation(annotation) => annotation.reason(),
         }
     }
 }
@@ -70,23 +104,46 @@ mod tests {
     const WRONG: &str = r#"{ "name": "t", "inputSchema": {"properties": {"a": {"x-mcp-header": "A b", "type": "string"}} } , "k": 1.0}"#;
     const RIGHT: &str = r#"{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"A","type":"string"}}}}"#;
 
-    fn annotated(tool: &str, annotations: Annotations) -> Result<Item, Withheld> {
+    fn offered(tool: &str, annotations: Annotations) -> Result<Item, Withheld> {
         let raw = serde_json::from_str(tool).unwrap();
-        Item::read(List::Tools, raw).unwrap().annotated(annotations)
+        Item::read(List::Tools, raw).unwrap().offered(annotations)
     }
 
     #[test]
     fn a_wrongly_annotated_tool_is_left_out_where_annotations_bind() {
-        let withheld = annotated(WRONG, Annotations::Binding).unwrap_err();
+        let withheld = offered(WRONG, Annotations::Binding).unwrap_err();
         assert_eq!((withheld.name.as_str(), withheld.cause.reason()), ("t", "NotAToken"));
-        let named = WRONG.replace(r#""t""#, &format!(r#""a\u001b{}""#, "b".repeat(500)));
-        let withheld = annotated(&named, Annotations::Binding).unwrap_err();
-        assert_eq!(withheld.name, format!("a{}", "b".repeat(127)));
+        let named = WRONG.replace(r#""t""#, &format!(r#""{}""#, "b".repeat(500)));
+        let withheld = offered(&named, Annotations::Binding).unwrap_err();
+        assert_eq!(withheld.name, "b".repeat(128));
+    }
+
+    #[test]
+    fn a_tool_whose_name_acts_on_the_line_is_left_out_everywhere_and_named_by_escapes() {
+        for (written, shown) in [
+            (r"a\u001b[2Jb", r"a\u{1b}[2Jb"),
+            (r"a\nb", r"a\u{a}b"),
+            (r"\u0000", r"\u{0}"),
+            (r"a\u009bb", r"a\u{9b}b"),
+            (r"a\u202eb", r"a\u{202e}b"),
+        ] {
+            for annotations in [Annotations::Binding, Annotations::Inert] {
+                let withheld = offered(&format!(r#"{{"name":"{written}"}}"#), annotations).unwrap_err();
+                assert_eq!((withheld.name.as_str(), &withheld.cause), (shown, &Defect::Name));
+                assert_eq!(withheld.cause.reason(), "InvalidName");
+            }
+        }
+        for name in ["list_repos", "a b", "文件", "admin.tools/list-1", "naïve"] {
+            assert!(
+                offered(&format!(r#"{{"name":"{name}"}}"#), Annotations::Inert).is_ok(),
+                "{name}"
+            );
+        }
     }
 
     #[test]
     fn elsewhere_it_is_offered_without_annotations_and_otherwise_as_it_was_written() {
-        let item = annotated(WRONG, Annotations::Inert).unwrap();
+        let item = offered(WRONG, Annotations::Inert).unwrap();
         assert_eq!(
             item.raw.get(),
             r#"{ "name": "t", "inputSchema": {"properties": {"a": { "type": "string"}} } , "k": 1.0}"#
@@ -94,7 +151,7 @@ mod tests {
         assert_eq!(item.param_headers, None);
         let unreadable = WRONG.replace("\"A b\"", r#""A b", "x": "\ud800""#);
         assert!(
-            annotated(&unreadable, Annotations::Inert).is_err(),
+            offered(&unreadable, Annotations::Inert).is_err(),
             "nothing can be taken out of it"
         );
     }
@@ -102,7 +159,7 @@ mod tests {
     #[test]
     fn right_annotations_are_kept_wherever_they_come_from() {
         for annotations in [Annotations::Binding, Annotations::Inert] {
-            let item = annotated(RIGHT, annotations).unwrap();
+            let item = offered(RIGHT, annotations).unwrap();
             assert_eq!(item.raw.get(), RIGHT);
             assert!(item.param_headers.is_some());
         }

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::collection::{Collection, Source, Sourced};
-use super::metadata::DEFAULT_NAMESPACE;
 use super::problem::Problem;
 use super::read::Options;
 use super::yaml::{Content, Node};
 use crate::api::federation::{Access, Anonymous, Member, ServerRef};
-use crate::api::{MCPFederation, MCPFederationSpec};
+use crate::api::{DEFAULT_NAMESPACE, MCPFederation, MCPFederationSpec};
 
 /// Name of the federation that is formed.
 const NAME: &str = "default";
@@ -35,8 +34,12 @@ pub(super) fn form_default(collection: &mut Collection, options: &Options) {
             .unwrap_or_default();
         let problem = Problem::of_file(
             file,
-            "there is no MCPFederation, and one is only formed where none but this machine can reach it; \
-             write one that says in spec.access who may connect",
+            format!(
+                "no MCPFederation is in the files, and the one that is formed of all servers is open to whoever reaches \
+                 it, so it is formed only where --listen is a loopback address, such as 127.0.0.1:8080; add an \
+                 MCPFederation that says who may connect, for example spec: {}",
+                example(&servers)
+            ),
         );
         collection.problems.push(problem);
         return;
@@ -47,10 +50,18 @@ pub(super) fn form_default(collection: &mut Collection, options: &Options) {
         content: Content::Map(Vec::new()),
     };
     let source = Rc::new(Source {
-        file: String::new(),
+        file: "the federation that was formed".into(),
         node,
     });
     collection.federations.push(Sourced { object, source });
+}
+
+/// A spec that names the first of `servers`, as a manifest has it.
+fn example(servers: &BTreeSet<(String, String)>) -> String {
+    let name = servers.first().map_or("NAME", |(_, name)| name.as_str());
+    format!(
+        "{{members: [{{name: {name}, server: {{name: {name}}}}}], access: {{apiKeys: {{secretRef: {{name: NAME}}}}}}}}"
+    )
 }
 
 fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {

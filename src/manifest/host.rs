@@ -10,14 +10,13 @@ use serde_json::{Value, json};
 
 use super::collection::{Identity, Place, Source, Sourced};
 use super::document::Reader;
-use super::metadata::DEFAULT_NAMESPACE;
 use super::objects::{CommandServer, Secret};
 use super::path::{Path, Segment};
 use super::variables;
 use super::yaml::{Content, Entry, Node};
 use crate::api::environment::ValueSource;
 use crate::api::source::RESERVED_HEADERS;
-use crate::api::{self, MCPServer};
+use crate::api::{self, DEFAULT_NAMESPACE, MCPServer};
 
 /// The members of an entry that mean something here.
 const KNOWN: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "headers", "disabled"];
@@ -153,6 +152,8 @@ impl Server<'_, '_> {
 
     fn command(&mut self, name: String) -> Result<(), Refused> {
         let program = self.text("command")?;
+        let written = self.entry.value.get("command").and_then(Node::as_str);
+        let written = written.map_or_else(|| program.clone(), str::to_owned);
         let args = self.args();
         let env = self.texts("env");
         let cwd = self.entry.value.get("cwd").is_some().then(|| self.text("cwd"));
@@ -163,6 +164,7 @@ impl Server<'_, '_> {
         let server = CommandServer {
             name,
             program,
+            written,
             args: args?,
             env: env?.into_iter().collect(),
             cwd,
@@ -206,7 +208,7 @@ impl Server<'_, '_> {
         let findings = kinds.check(kind, &mut manifest);
         for finding in &findings {
             let path = self.path_here(&finding.path, &headers);
-            self.refuse(&path, &finding.message);
+            self.refuse(&path, in_words_of_hosts(&finding.message));
         }
         if !findings.is_empty() {
             return Err(Refused);
@@ -330,6 +332,17 @@ impl Server<'_, '_> {
         } else {
             self.entry.value.line_of(&inside)
         }
+    }
+}
+
+/// What a rule says, with the way out that an `mcp.json` has where the rule tells that of a manifest.
+fn in_words_of_hosts(message: &str) -> &str {
+    match message {
+        api::source::CREDENTIALS_IN_URL => {
+            "url must not hold a user name or password; send them in headers, with their value from a variable: \
+             \"headers\": {\"Authorization\": \"Bearer ${TOKEN}\"}"
+        }
+        other => other,
     }
 }
 

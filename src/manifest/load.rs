@@ -1,13 +1,14 @@
 //! The edge to the disk: paths into texts.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, FileType};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::problem::{Problem, Problems};
 use super::read::{File, Options, Reading, read};
-use crate::defaults::MANIFEST_BYTES_MAX;
+use crate::defaults::{MANIFEST_BYTES_MAX, MANIFEST_EXTENSIONS};
 
 /// Standard input, as a path.
 const STDIN: &str = "-";
@@ -16,24 +17,16 @@ const STDIN: &str = "-";
 #[derive(Debug)]
 pub struct Sources {
     paths: Vec<PathBuf>,
-    /// What can be read only once: standard input, pipes.
-    kept: BTreeMap<PathBuf, File>,
+    /// What standard input held, which can be read but once.
+    stdin: Option<File>,
 }
 
-/// What came of reading the sources.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The objects or the problems, and the warnings.
-    pub reading: Reading,
-    /// The directories in which a change (of anything directly in them) is a reason to load again. Never the files
-    /// themselves: editors replace files, and a watch on a replaced file sees nothing more.
-    pub watch: Vec<PathBuf>,
-}
-
-/// Reads all sources. Blocks, on nothing slower than a local disk unless standard input or a pipe is named.
+/// Reads all sources. Blocks, on nothing slower than a disk unless standard input is named, which is read to its end
+/// the first time.
 ///
-/// A directory stands for the `*.yaml`, `*.yml` and `*.json` directly in it, by name, hidden ones left out.
-pub fn load(sources: &mut Sources, options: &Options) -> Loaded {
+/// A directory stands for the manifests directly in it, by name. Pipes, sockets and devices are refused: nobody knows
+/// whether they ever end.
+pub fn load(sources: &mut Sources, options: &Options) -> Reading {
     let mut problems = Vec::new();
     let mut files: Vec<File> = Vec::new();
     for path in sources.paths.clone() {
@@ -54,10 +47,13 @@ pub fn load(sources: &mut Sources, options: &Options) -> Loaded {
         problems.extend(reading.manifests.err().into_iter().flat_map(|problems| problems.0));
         reading.manifests = Err(Problems(problems));
     }
-    Loaded {
-        reading,
-        watch: sources.watch(),
-    }
+    reading
+}
+
+/// Whether a file of this name is read when its directory is named: hidden ones are left out.
+pub fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension();
+    !is_hidden(path) && extension.is_some_and(|extension| MANIFEST_EXTENSIONS.iter().any(|known| extension == *known))
 }
 
 /// The environment of this process, without what is not UTF-8.
@@ -73,7 +69,7 @@ impl Sources {
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             paths: paths.into_iter().collect(),
-            kept: BTreeMap::new(),
+            stdin: None,
         }
     }
 
@@ -94,72 +90,79 @@ impl Sources {
     }
 
     fn file(&mut self, path: &Path) -> Result<File, Problem> {
-        if let Some(file) = self.kept.get(path) {
-            return Ok(file.clone());
+        if path.as_os_str() != STDIN {
+            return text_of(path, opened(path));
         }
-        let name = path.display().to_string();
-        let refuse = |what: &str| Problem::of_file(&name, what);
-        let once = path.as_os_str() == STDIN || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        let bytes = bounded(path).map_err(|error| refuse(&format!("cannot be read: {error}; check the path")))?;
-        if bytes.len() > MANIFEST_BYTES_MAX {
-            return Err(refuse(&format!(
-                "is larger than {} MiB; split it",
-                MANIFEST_BYTES_MAX >> 20
-            )));
+        match &self.stdin {
+            Some(file) => Ok(file.clone()),
+            None => {
+                let file = text_of(path, Ok(io::stdin().lock()))?;
+                Ok(self.stdin.insert(file).clone())
+            }
         }
-        let text = String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text; save it as UTF-8"))?;
-        let file = File { name, text };
-        if once {
-            self.kept.insert(path.to_owned(), file.clone());
-        }
-        Ok(file)
-    }
-
-    fn watch(&self) -> Vec<PathBuf> {
-        let named = self
-            .paths
-            .iter()
-            .filter(|path| !self.kept.contains_key(*path) && path.as_os_str() != STDIN);
-        let mut directories: Vec<PathBuf> = named
-            .map(|path| match path.parent() {
-                _ if path.is_dir() => path.clone(),
-                Some(parent) if parent != Path::new("") => parent.to_owned(),
-                _ => PathBuf::from("."),
-            })
-            .collect();
-        directories.sort();
-        directories.dedup();
-        directories
     }
 }
 
-/// At most one byte more than is allowed.
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let limit = MANIFEST_BYTES_MAX as u64 + 1;
-    if path.as_os_str() == STDIN {
-        io::stdin().lock().take(limit).read_to_end(&mut bytes)?;
-    } else {
-        fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+/// The file at `path`, if it is one. That it is replaced by a pipe between the look and the opening is not looked for.
+fn opened(path: &Path) -> Result<fs::File, String> {
+    let metadata = fs::metadata(path).map_err(|error| unreadable(&error))?;
+    match special(metadata.file_type()) {
+        None => fs::File::open(path).map_err(|error| unreadable(&error)),
+        Some(what) => Err(format!(
+            "is {what}, and only files and directories are read; what a command prints can be piped to `mcpfleet up -`"
+        )),
     }
-    Ok(bytes)
+}
+
+/// What a path leads to, if it is neither a file nor a directory.
+fn special(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() || kind.is_dir() {
+        return None;
+    }
+    Some(if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    })
+}
+
+/// What `opened`, which was found at `path`, holds.
+fn text_of(path: &Path, opened: Result<impl Read, String>) -> Result<File, Problem> {
+    let name = path.display().to_string();
+    let refuse = |what: String| Problem::of_file(&name, what);
+    let mut bytes = Vec::new();
+    // One byte more than is allowed shows that there are more.
+    let mut bounded = opened.map_err(refuse)?.take(MANIFEST_BYTES_MAX as u64 + 1);
+    bounded
+        .read_to_end(&mut bytes)
+        .map_err(|error| refuse(unreadable(&error)))?;
+    if bytes.len() > MANIFEST_BYTES_MAX {
+        return Err(refuse(format!(
+            "is larger than {} MiB; split it",
+            MANIFEST_BYTES_MAX >> 20
+        )));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text; save it as UTF-8".into()))?;
+    Ok(File { name, text })
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("cannot be read: {error}; check the path")
 }
 
 /// The manifests directly in a directory, by name.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = directory.display().to_string();
-    let unreadable = |error: io::Error| Problem::of_file(&name, format!("cannot be read: {error}; check the path"));
+    let unreadable = |error| Problem::of_file(&name, unreadable(&error));
     let mut paths = Vec::new();
     let mut deeper = false;
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        let hidden = path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let extension = path.extension().and_then(|extension| extension.to_str());
         if path.is_dir() {
-            deeper |= !hidden;
-        } else if path.is_file() && !hidden && matches!(extension, Some("yaml" | "yml" | "json")) {
+            deeper |= !is_hidden(&path);
+        } else if path.is_file() && is_manifest(&path) {
             paths.push(path);
         }
     }
@@ -169,13 +172,22 @@ fn listed(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
         } else {
             "check the path"
         };
-        return Err(Problem::of_file(
-            &name,
-            format!("has no *.yaml, *.yml or *.json in it; {fix}"),
-        ));
+        return Err(Problem::of_file(&name, format!("has no {} in it; {fix}", patterns())));
     }
     paths.sort();
     Ok(paths)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// `*.yaml, *.yml or *.json`.
+fn patterns() -> String {
+    let [first, others @ .., last] = MANIFEST_EXTENSIONS;
+    let others: String = others.iter().map(|other| format!(", *.{other}")).collect();
+    format!("*.{first}{others} or *.{last}")
 }
 
 /// Each file once, though it may be named twice: by itself and by its directory.

@@ -1,12 +1,12 @@
 //! Names, namespaces and labels, as Kubernetes takes them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::path::Path;
 use super::schema::Finding;
-
-/// Namespace of an object that names none.
-pub(super) const DEFAULT_NAMESPACE: &str = "default";
+use crate::api::DEFAULT_NAMESPACE;
 
 /// What is wrong with an object's metadata, beyond its types.
 ///
@@ -70,6 +70,14 @@ pub(super) fn settle(object: &mut Value) -> Option<(String, String)> {
     let name = metadata.get("name")?.as_str()?.to_owned();
     let namespace = metadata.entry("namespace").or_insert_with(|| DEFAULT_NAMESPACE.into());
     Some((namespace.as_str()?.to_owned(), name))
+}
+
+/// The label that Kubernetes itself gives to each namespace.
+pub(super) const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The labels of a namespace where there is no cluster that could give it more.
+pub fn namespace_labels(namespace: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(NAMESPACE_NAME_LABEL.to_owned(), namespace.to_owned())])
 }
 
 /// RFC 1123 label.

@@ -24,7 +24,8 @@ mod schema;
 mod variables;
 mod yaml;
 
-pub use load::{Loaded, Sources, environment, load};
+pub use load::{Sources, environment, is_manifest, load};
+pub use metadata::namespace_labels;
 pub use objects::{CommandServer, ConfigMap, Manifests, Secret};
 pub use problem::{Problem, Problems};
 pub use read::{File, Options, Reading, read};

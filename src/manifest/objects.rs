@@ -32,6 +32,8 @@ pub struct CommandServer {
     pub name: String,
     /// The program, looked up on `PATH`.
     pub program: String,
+    /// The program as the file names it, for messages: the values of variables may be secret.
+    pub written: String,
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables laid over the inherited environment.
@@ -132,7 +134,7 @@ impl fmt::Debug for CommandServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandServer")
             .field("name", &self.name)
-            .field("program", &self.program)
+            .field("program", &self.written)
             .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
@@ -175,14 +177,18 @@ mod tests {
         };
         let command = CommandServer {
             name: "files".into(),
-            program: "npx".into(),
+            program: "/opt/hunter2/serve".into(),
+            written: "${SERVER}".into(),
             args: vec!["--token=hunter2".into()],
             env: BTreeMap::from([("TOKEN".into(), "hunter2".into())]),
             cwd: None,
         };
         let shown = format!("{secret:?} {command:?}");
         assert!(
-            shown.contains("TOKEN") && !shown.contains("hunter2") && !shown.contains("104"),
+            shown.contains("TOKEN")
+                && shown.contains("${SERVER}")
+                && !shown.contains("hunter2")
+                && !shown.contains("104"),
             "{shown}"
         );
     }

@@ -1,14 +1,14 @@
 //! What objects say of each other.
 
 use super::collection::{Collection, Sourced};
-use super::metadata::DEFAULT_NAMESPACE;
+use super::metadata::{NAMESPACE_NAME_LABEL, namespace_labels};
 use super::nearest::did_you_mean;
 use super::path::Path;
 use super::problem::Problem;
 use crate::api::environment::{EnvFrom, ValueSource};
 use crate::api::federation::Member;
 use crate::api::server::NamespacesFrom;
-use crate::api::{MCPFederation, MCPServer, MCPServerSpec};
+use crate::api::{DEFAULT_NAMESPACE, MCPFederation, MCPServer, MCPServerSpec};
 
 /// Adds a problem for each reference that leads nowhere, and a warning for each that does nothing.
 ///
@@ -57,12 +57,9 @@ fn check_member(
         if !collection.has("MCPServer", namespace, &reference.name) {
             let message = absent_server(collection, namespace, &reference.name);
             told.problems.push(federation.source.problem(&path, message));
-        } else if namespace != home && keeps_to_itself(collection, namespace, &reference.name) {
-            let message = format!(
-                "{namespace}/{} allows its own namespace only and will not be in this federation; \
-                 set spec.federation.allowedNamespaces there",
-                reference.name
-            );
+        } else if namespace != home
+            && let Some(message) = kept_out(collection, namespace, &reference.name, home)
+        {
             told.warnings.push(federation.source.problem(&path, message));
         }
     } else if let Some(selector) = &member.selector {
@@ -111,19 +108,34 @@ fn absent_server(collection: &Collection, namespace: &str, name: &str) -> String
     )
 }
 
-fn keeps_to_itself(collection: &Collection, namespace: &str, name: &str) -> bool {
+/// Why the server `namespace`/`name` will not be in federations of the namespace `home`, and what to do, if so.
+fn kept_out(collection: &Collection, namespace: &str, name: &str, home: &str) -> Option<String> {
     let mut servers = collection.servers.iter().map(|server| &server.object);
     let server = servers.find(|server| {
         server.metadata.namespace.as_deref() == Some(namespace) && server.metadata.name.as_deref() == Some(name)
-    });
-    let policy = server.map(|server| {
-        server
-            .spec
-            .federation
-            .as_ref()
-            .map(|policy| policy.allowed_namespaces.from)
-    });
-    policy.is_some_and(|from| from.unwrap_or_default() == NamespacesFrom::Same)
+    })?;
+    let policy = server.spec.federation.as_ref().map(|policy| &policy.allowed_namespaces);
+    let (from, selector) = policy.map_or((NamespacesFrom::Same, None), |p| (p.from, p.selector.as_ref()));
+    let fix = format!(
+        "set spec.federation.allowedNamespaces there to {{from: All}}, or to {}",
+        by_name(home)
+    );
+    match from {
+        NamespacesFrom::All => None,
+        NamespacesFrom::Same => Some(format!(
+            "{namespace}/{name} allows its own namespace only and will not be in this federation; {fix}"
+        )),
+        NamespacesFrom::Selector if selector.is_some_and(|s| s.matches(&namespace_labels(home))) => None,
+        NamespacesFrom::Selector => Some(format!(
+            "{namespace}/{name} allows namespaces by labels that {home} does not have and will not be in this federation: \
+             without a cluster a namespace has no label but {NAMESPACE_NAME_LABEL}; {fix}"
+        )),
+    }
+}
+
+/// The policy that allows the namespace `home`, as a manifest has it.
+fn by_name(home: &str) -> String {
+    format!("{{from: Selector, selector: {{matchLabels: {{{NAMESPACE_NAME_LABEL}: {home}}}}}}}")
 }
 
 fn check_values(collection: &Collection, server: &Sourced<MCPServer>, told: &mut Told) {

@@ -51,6 +51,7 @@ impl Admin {
             .route("/metrics", get(page))
             .route("/livez", get(async || "ok\n"))
             .route("/readyz", get(readyz))
+            .fallback(async || (StatusCode::NOT_FOUND, "served here: /metrics, /livez and /readyz\n"))
             .with_state(Shared { metrics, ready });
         let loopback = self.address.ip().is_loopback();
         let guarded = router.layer(middleware::from_fn(move |request: Request, next: Next| {
@@ -77,7 +78,11 @@ const STOP_PATIENCE: Duration = Duration::from_secs(1);
 async fn guard(loopback: bool, request: Request, next: Next) -> Response {
     match origin::check(request.uri(), request.headers(), loopback) {
         Ok(()) => next.run(request).await,
-        Err(_) => (StatusCode::FORBIDDEN, "Origin or Host not allowed\n").into_response(),
+        Err(_) => (
+            StatusCode::FORBIDDEN,
+            "this listener answers to loopback names only, and not to web pages\n",
+        )
+            .into_response(),
     }
 }
 
@@ -92,6 +97,9 @@ async fn readyz(State(shared): State<Shared>) -> (StatusCode, &'static str) {
     if *shared.ready.borrow() {
         (StatusCode::OK, "ok\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: servers are still being connected\n",
+        )
     }
 }

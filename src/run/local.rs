@@ -11,9 +11,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::admin::Admin;
+use super::endpoints::Endpoints;
 use super::launch::{self, Launcher};
 use super::watch::FileWatch;
 use super::{progress, readiness, signals};
+use crate::api::DEFAULT_NAMESPACE;
 use crate::args::Up;
 use crate::defaults;
 use crate::fleet::access::access_reference;
@@ -24,9 +26,9 @@ use crate::fleet::{
 };
 use crate::gateway::Gateway;
 use crate::gateway::session::{Keyring, Sessions};
-use crate::manifest::{self, CommandServer, Manifests, Sources};
+use crate::manifest::{self, CommandServer, Manifests, Problem, Problems, Sources};
 use crate::metrics::Metrics;
-use crate::upstream::{Endpoint, StdioCommand, Terms, Timeouts};
+use crate::upstream::{Endpoint, Program, StdioCommand, Terms, Timeouts};
 
 /// Serves the manifests until the process is asked to stop.
 ///
@@ -39,9 +41,11 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
     };
     let mut sources = Sources::new(options.paths.clone());
     let mut files = FileWatch::new(options.paths.clone());
-    let loaded = manifest::load(&mut sources, &reading);
-    warn_of(&loaded.reading);
-    let manifests = loaded.reading.manifests?;
+    let read = manifest::load(&mut sources, &reading);
+    let mut warned = warn_of(read.warnings, &[]);
+    let manifests = read
+        .manifests
+        .map_err(|problems| explained(&problems, options.listen))?;
     let default = default_federation(&options, &manifests)?;
 
     let metrics = Arc::new(Metrics::new()?);
@@ -57,14 +61,17 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
 
     let launcher = Launcher::new();
     let planned = plan_input(&launcher, &manifests).await;
-    tell_endpoints(address, &default, &PlanInput::default(), &planned);
     tell_access(&PlanInput::default(), &planned);
     let (input, inputs) = watch::channel(Arc::new(planned));
-    let runtime = Runtime::start(inputs, default.clone(), Arc::clone(&metrics));
+    let endpoints = Endpoints {
+        address,
+        default: default.clone(),
+    };
+    let runtime = Runtime::start(inputs, default, Arc::clone(&metrics));
     let (ready, readiness) = watch::channel(false);
     let tasks = vec![
         tokio::spawn(gateway.serve(runtime.fleet(), Arc::new(sessions), stop.clone(), options.drain_timeout)),
-        tokio::spawn(tell_progress(runtime.observations(), stop.clone())),
+        tokio::spawn(tell_progress(endpoints, runtime.observations(), stop.clone())),
         tokio::spawn(readiness::watch(runtime.observations(), ready)),
     ];
     let admin_stop = CancellationToken::new();
@@ -75,16 +82,18 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
             () = stop.cancelled() => break,
             () = files.changed() => {}
         }
-        let loaded = manifest::load(&mut sources, &reading);
-        warn_of(&loaded.reading);
-        match loaded.reading.manifests {
-            Err(problems) => tracing::error!("the change is not taken, what ran before goes on:\n{problems}"),
+        let read = manifest::load(&mut sources, &reading);
+        warned = warn_of(read.warnings, &warned);
+        match read.manifests {
+            Err(problems) => {
+                let problems = explained(&problems, options.listen);
+                tracing::error!("the change is not taken, what ran before goes on:\n{problems}");
+            }
             Ok(manifests) => {
                 let planned = plan_input(&launcher, &manifests).await;
                 let before = input.borrow().clone();
                 if *before != planned {
                     say("manifests changed");
-                    tell_endpoints(address, &default, &before, &planned);
                     tell_access(&before, &planned);
                     input.send_replace(Arc::new(planned));
                 }
@@ -118,17 +127,22 @@ async fn plan_input(launcher: &Launcher, manifests: &Manifests) -> PlanInput {
     }
     servers.extend(manifests.commands.iter().map(command_input));
     let federations = manifests.federations.iter();
-    let federations = federations.map(|federation| federation_input(federation, &references));
+    let federations: Vec<_> = federations
+        .map(|federation| federation_input(federation, &references))
+        .collect();
+    let namespaces = federations.iter().map(|federation| &federation.key.namespace);
     PlanInput {
         servers,
-        federations: federations.collect(),
-        namespaces: BTreeMap::new(),
+        namespaces: namespaces
+            .map(|name| (name.clone(), manifest::namespace_labels(name)))
+            .collect(),
+        federations,
     }
 }
 
 fn command_input(command: &CommandServer) -> ServerInput {
     ServerInput {
-        key: ObjectKey::new(NAMESPACE, &command.name),
+        key: ObjectKey::new(DEFAULT_NAMESPACE, &command.name),
         labels: BTreeMap::new(),
         allowed_namespaces: Default::default(),
         disabled: false,
@@ -140,7 +154,7 @@ fn command_input(command: &CommandServer) -> ServerInput {
             ..Terms::default()
         },
         endpoint: Ok(Endpoint::Stdio(StdioCommand {
-            program: command.program.clone(),
+            program: Program::shown_as(&command.program, &command.written),
             args: command.args.clone(),
             env: command.env.clone(),
             cwd: command.cwd.clone(),
@@ -151,7 +165,7 @@ fn command_input(command: &CommandServer) -> ServerInput {
 fn references(manifests: &Manifests) -> References {
     let servers = manifests.servers.iter().flat_map(launch::named_references);
     let federations = manifests.federations.iter().filter_map(|federation| {
-        let namespace = federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+        let namespace = federation.metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         access_reference(&federation.spec, namespace)
     });
     launch::references(servers.chain(federations), &contents(manifests))
@@ -175,7 +189,7 @@ fn default_federation(options: &Up, manifests: &Manifests) -> anyhow::Result<Def
     };
     let known = manifests.federations.iter().any(|federation| {
         federation.metadata.name.as_deref() == Some(&key.name)
-            && federation.metadata.namespace.as_deref().unwrap_or(NAMESPACE) == key.namespace
+            && federation.metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE) == key.namespace
     });
     anyhow::ensure!(
         known,
@@ -184,30 +198,25 @@ fn default_federation(options: &Up, manifests: &Manifests) -> anyhow::Result<Def
     Ok(DefaultFederation::Named(key.clone()))
 }
 
-fn warn_of(reading: &manifest::Reading) {
-    for warning in &reading.warnings {
+/// Tells those of `warnings` that were not among the last ones, and gives them all back.
+fn warn_of(warnings: Vec<Problem>, last: &[Problem]) -> Vec<Problem> {
+    for warning in warnings.iter().filter(|warning| !last.contains(warning)) {
         tracing::warn!("{warning}");
     }
+    warnings
 }
 
-/// Prints the endpoints that `now` has and `before` had not.
-fn tell_endpoints(address: SocketAddr, default: &DefaultFederation, before: &PlanInput, now: &PlanInput) {
-    let known: Vec<&ObjectKey> = before.federations.iter().map(|federation| &federation.key).collect();
-    for federation in now
-        .federations
-        .iter()
-        .filter(|federation| !known.contains(&&federation.key))
-    {
-        say(&format!("endpoint http://{address}/{}/mcp", federation.key));
-        let is_default = match default {
-            DefaultFederation::None => false,
-            DefaultFederation::Single => now.federations.len() == 1,
-            DefaultFederation::Named(key) => *key == federation.key,
-        };
-        if is_default {
-            say(&format!("endpoint http://{address}/mcp (the same)"));
-        }
+/// What is wrong with manifests, and, where that is wrong only on the address `listen`, why it is there.
+fn explained(problems: &Problems, listen: SocketAddr) -> anyhow::Error {
+    let of_access = |problem: &Problem| problem.field.as_deref() == Some("spec.access");
+    if listen.ip().is_loopback() || !problems.0.iter().any(of_access) {
+        return anyhow::anyhow!("{problems}");
     }
+    anyhow::anyhow!(
+        "{problems}\n--listen {listen} can be reached from other machines, so each federation must say who may connect; \
+         on a loopback address, such as --listen 127.0.0.1:{}, it need not",
+        listen.port()
+    )
 }
 
 /// Prints what is wrong with the access of a federation, where that is news.
@@ -221,13 +230,19 @@ fn tell_access(before: &PlanInput, now: &PlanInput) {
     }
 }
 
-/// Prints how servers come and go.
-async fn tell_progress(mut observations: watch::Receiver<Arc<Observations>>, stop: CancellationToken) {
+/// Prints how endpoints and servers come and go: endpoints once they are served, so that whoever reads of one can
+/// connect.
+async fn tell_progress(
+    endpoints: Endpoints,
+    mut observations: watch::Receiver<Arc<Observations>>,
+    stop: CancellationToken,
+) {
     let mut before = Arc::new(Observations::default());
     loop {
         let now = observations.borrow_and_update().clone();
-        for line in progress::lines(&before, &now) {
-            say(&line);
+        let lines = endpoints.lines(&before, &now);
+        for line in lines.iter().chain(&progress::lines(&before, &now)) {
+            say(line);
         }
         before = now;
         tokio::select! {
@@ -250,6 +265,3 @@ fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
-
-/// The namespace of objects that name none.
-const NAMESPACE: &str = "default";

@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod cluster;
+mod endpoints;
 mod launch;
 pub mod lease;
 pub mod local;

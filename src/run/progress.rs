@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::api::DEFAULT_NAMESPACE;
 use crate::fleet::{ObjectKey, Observations, UpstreamState};
 
 /// The lines that tell what changed from `before` to `now`.
@@ -70,7 +71,7 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
 
 /// The object's name, with its namespace where that is not the one of objects that name none.
 fn shown(key: &ObjectKey) -> String {
-    if key.namespace == "default" {
+    if key.namespace == DEFAULT_NAMESPACE {
         key.name.clone()
     } else {
         key.to_string()

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use crate::defaults;
+use crate::{defaults, manifest};
 
 /// Files, and directories with the files directly in them.
 #[derive(Debug)]
@@ -141,20 +141,12 @@ fn stats(paths: &[PathBuf]) -> BTreeMap<PathBuf, Stat> {
 
 /// What is directly in a directory and would be read.
 fn manifests(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    let hidden = |path: &Path| {
-        path.file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
-    };
-    let extension = |path: &Path| {
-        path.extension()
-            .is_some_and(|e| defaults::MANIFEST_EXTENSIONS.iter().any(|m| e == *m))
-    };
     let entries = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
         .map(|entry| entry.path());
-    entries.filter(move |path| extension(path) && !hidden(path))
+    entries.filter(|path| manifest::is_manifest(path))
 }
 
 impl Stat {

@@ -31,13 +31,20 @@ pub struct HttpEndpoint {
 #[derive(Clone, PartialEq, Eq)]
 pub struct StdioCommand {
     /// The program, looked up on `PATH`.
-    pub program: String,
+    pub program: Program,
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables laid over the inherited environment.
     pub env: BTreeMap<String, String>,
     /// Working directory; our own when absent.
     pub cwd: Option<PathBuf>,
+}
+
+/// A program, and what messages call it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Program {
+    path: String,
+    shown: String,
 }
 
 /// How long one server is waited for.
@@ -53,6 +60,40 @@ pub struct Timeouts {
     pub resource: Duration,
 }
 
+impl Program {
+    /// The program at `path`, or of that name, which messages call `shown`: the path may hold what is not for logs.
+    pub fn shown_as(path: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            shown: shown.into(),
+        }
+    }
+
+    /// What is started.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl<T: Into<String>> From<T> for Program {
+    fn from(path: T) -> Self {
+        let path = path.into();
+        Self::shown_as(path.clone(), path)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.shown, f)
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -65,13 +106,31 @@ impl Default for Timeouts {
 }
 
 impl fmt::Debug for StdioCommand {
-    /// Values of the environment may be secret and are left out.
+    /// Values of the environment and arguments may be secret and are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioCommand")
             .field("program", &self.program)
-            .field("args", &self.args)
+            .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_secret_does_not_show_in_debug_output() {
+        let command = StdioCommand {
+            program: Program::shown_as("/opt/hunter2/serve", "${SERVER}"),
+            args: vec!["--token=hunter2".into()],
+            env: BTreeMap::from([("TOKEN".into(), "hunter2".into())]),
+            cwd: None,
+        };
+        let shown = format!("{command:?} {}", command.program);
+        assert!(shown.contains("${SERVER}") && shown.contains("TOKEN"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

@@ -26,6 +26,14 @@ pub enum Error {
     /// An HTTP status that is no answer.
     #[error("the server answered with HTTP status {0}")]
     Status(u16),
+    /// What answers does not answer with messages.
+    #[error("the server answered with {came}; {check}")]
+    Unexpected {
+        /// What came instead.
+        came: String,
+        /// What to do.
+        check: &'static str,
+    },
     /// The server does not know the session any more.
     #[error("the server ended the session")]
     SessionLost,
@@ -79,6 +87,7 @@ impl Error {
             Self::Timeout { .. } => "Timeout",
             Self::Auth(_) => "AuthFailed",
             Self::Status(_) => "BadStatus",
+            Self::Unexpected { .. } => "UnexpectedContent",
             Self::SessionLost => "SessionLost",
             Self::Outdated => "Outdated",
             Self::Protocol(_) => "ProtocolError",

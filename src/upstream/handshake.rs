@@ -11,7 +11,7 @@ use super::state::Peer;
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Envelope, Era, Revision, RpcError, meta};
+use crate::mcp::{Envelope, Era, Revision, RpcError, meta, printable};
 
 /// What a server's answer to `server/discover` proves.
 #[derive(Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ fn is_later(name: &str) -> bool {
 }
 
 fn no_common_revision(names: &[String]) -> Error {
-    let names: Vec<String> = names.iter().take(8).map(|name| limited(name, 32)).collect();
+    let names: Vec<String> = names.iter().take(8).map(|name| printable(name, 32)).collect();
     Error::Protocol(format!(
         "no protocol revision in common; it speaks {}",
         names.join(", ")
@@ -217,7 +217,7 @@ fn no_common_revision(names: &[String]) -> Error {
 fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) -> Peer {
     let text = |key: &str| {
         let value = info.and_then(|info| info.get(key)).and_then(Value::as_str);
-        limited(value.unwrap_or_default(), 128)
+        printable(value.unwrap_or_default(), 128)
     };
     Peer {
         revision,
@@ -231,14 +231,9 @@ fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) 
 /// An error of a server as one line of bounded length.
 fn error_text(raw: &RawValue) -> String {
     match serde_json::from_str::<ErrorObject>(raw.get()) {
-        Ok(error) => format!("{} (code {})", limited(&error.message, 200), error.code),
+        Ok(error) => format!("{} (code {})", printable(&error.message, 200), error.code),
         Err(_) => "a malformed error".to_owned(),
     }
-}
-
-/// `text` without control characters, cut to `length` characters: it ends up in logs and status.
-fn limited(text: &str, length: usize) -> String {
-    text.chars().filter(|c| !c.is_control()).take(length).collect()
 }
 
 #[cfg(test)]
@@ -340,7 +335,7 @@ mod tests {
             )
         };
         let peer = read_initialized(answer("2024-11-05").as_bytes()).unwrap();
-        assert_eq!((peer.revision, peer.name.as_str()), (Revision::V2024_11_05, "ab"));
+        assert_eq!((peer.revision, peer.name.as_str()), (Revision::V2024_11_05, r"a\u{7}b"));
         assert_eq!(
             read_initialized(answer("2026-07-28").as_bytes()).unwrap_err().reason(),
             "ProtocolError"

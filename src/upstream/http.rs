@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -22,7 +22,7 @@ use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use crate::body::{self, BodyError};
 use crate::defaults;
-use crate::mcp::{Envelope, Kind, headers, message, notice};
+use crate::mcp::{Envelope, Kind, headers, message, notice, printable};
 
 /// One server's endpoint with a connection pool of its own.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ impl HttpPeer {
     pub(crate) fn base_headers(&self) -> HeaderMap {
         let mut map = self.endpoint.headers.clone();
         map.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        map.insert(ACCEPT_ENCODING, IDENTITY);
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         map.insert(
             USER_AGENT,
@@ -122,6 +123,9 @@ impl HttpPeer {
             .send(HttpMethod::POST, headers.clone(), question.body.clone())
             .await?;
         let status = response.status().as_u16();
+        if let Some(came) = unexpected(&response) {
+            return Err(came);
+        }
         let session = response.headers().get(headers::SESSION_ID).cloned();
         let message = match opened(response).await? {
             Opened::Stream(events) => Some(self.read_stream(events, headers, &question).await?),
@@ -267,12 +271,7 @@ enum MediaType {
 }
 
 fn media_type(response: &Response<Incoming>) -> MediaType {
-    let value = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
-    let essence = value.split(';').next().unwrap_or_default().trim();
+    let essence = essence(response).unwrap_or_default();
     if essence.eq_ignore_ascii_case("application/json") {
         MediaType::Json
     } else if essence.eq_ignore_ascii_case("text/event-stream") {
@@ -280,6 +279,36 @@ fn media_type(response: &Response<Incoming>) -> MediaType {
     } else {
         MediaType::Other
     }
+}
+
+/// The type of the content, without its parameters.
+fn essence(response: &Response<Incoming>) -> Option<&str> {
+    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    value.split(';').next().map(str::trim)
+}
+
+/// What a successful answer is that cannot hold a message, if so. Of others the status says enough.
+fn unexpected(response: &Response<Incoming>) -> Option<Error> {
+    if !response.status().is_success() {
+        return None;
+    }
+    let codings = response.headers().get_all(CONTENT_ENCODING).iter();
+    if let Some(coding) = codings.into_iter().find(|coding| **coding != IDENTITY) {
+        let coding = printable(&String::from_utf8_lossy(coding.as_bytes()), 64);
+        return Some(Error::Unexpected {
+            came: format!("Content-Encoding {coding}, which was not asked for"),
+            check: "have the server, or the proxy before it, send its answers as they are",
+        });
+    }
+    let essence = essence(response).filter(|_| matches!(media_type(response), MediaType::Other))?;
+    let came = match essence.to_ascii_lowercase().as_str() {
+        "text/html" | "application/xhtml+xml" => "an HTML page".to_owned(),
+        other => format!("{}, not with a message", printable(other, 64)),
+    };
+    Some(Error::Unexpected {
+        came,
+        check: "check the address: the path of an MCP endpoint is often /mcp",
+    })
 }
 
 /// One TLS configuration for all servers: the platform's roots are loaded once, and only where TLS is used.
@@ -324,6 +353,8 @@ pub(crate) fn routing_headers(map: &mut HeaderMap, method: &'static str, target:
     }
 }
 
+/// Nothing is decoded here: what is not asked for does not have to be paid for.
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 /// Bodies that carry no message are read this far.
 const ERROR_BODY_MAX: usize = 64 << 10;
 /// An answer to a server's own request is given this long.

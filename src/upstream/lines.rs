@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
+use crate::mcp::printable::acts_on_the_line;
+
 /// Reads lines of at most `limit` bytes.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
@@ -70,7 +72,7 @@ pub(crate) fn printable(line: &[u8]) -> String {
         match c {
             '\u{1b}' => skip_sequence(&mut chars),
             '\t' => out.push(' '),
-            c if c.is_control() => {}
+            c if acts_on_the_line(c) => {}
             c => out.push(c),
         }
     }

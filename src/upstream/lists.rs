@@ -55,12 +55,12 @@ async fn read_list(
                 return Ok(false);
             }
             match Item::read(list, raw) {
-                Some(tool) if list == List::Tools => match tool.annotated(connection.annotations()) {
+                Some(tool) if list == List::Tools => match tool.offered(connection.annotations()) {
                     Ok(tool) => catalog.tools.push(tool),
                     Err(withheld) => catalog.withhold(withheld),
                 },
                 Some(item) => catalog.list_mut(list).push(item),
-                None => tracing::warn!(list = list.member(), "an entry without {} is left out", list.key()),
+                None => catalog.leave_out_nameless(list),
             }
         }
         match page.next {

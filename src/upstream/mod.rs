@@ -33,7 +33,7 @@ mod verdict;
 pub use caller::Owner;
 pub use capabilities::{Capabilities, Offer};
 pub use ear::{Asked, Asker, Ear};
-pub use endpoint::{Endpoint, HttpEndpoint, StdioCommand, Timeouts};
+pub use endpoint::{Endpoint, HttpEndpoint, Program, StdioCommand, Timeouts};
 pub use error::Error;
 pub use news::Notice;
 pub use pin::Pin;

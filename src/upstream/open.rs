@@ -156,7 +156,11 @@ impl Opening<'_> {
     async fn discover_in(self, http: &Arc<HttpPeer>, revision: &str) -> Result<Verdict, Error> {
         let mut headers = modern_headers(http, revision)?;
         routing_headers(&mut headers, Method::Discover.as_str(), None);
-        let answer = self.ask_http(http, &headers, discovery(DISCOVER_ID, revision)).await?;
+        let answer = match self.ask_http(http, &headers, discovery(DISCOVER_ID, revision)).await {
+            // Who answers what it does not know with a page may still take a handshake.
+            Err(Error::Unexpected { .. }) => return Ok(Verdict::Legacy),
+            answer => answer?,
+        };
         Ok(handshake::judge_http(
             answer.status,
             answer.message.as_deref(),

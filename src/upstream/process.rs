@@ -43,13 +43,13 @@ pub(crate) enum SpawnError {
     /// Nothing of that name is on `PATH`.
     #[error("program {program:?} was not found; {}", install_hint(.program))]
     ProgramNotFound {
-        /// As it was given.
+        /// What messages call it.
         program: String,
     },
     /// The file is there but is not ours to run.
     #[error("program {program:?} may not be executed; make the file executable")]
     ProgramNotExecutable {
-        /// As it was given.
+        /// What messages call it.
         program: String,
     },
     /// The working directory is missing.
@@ -61,7 +61,7 @@ pub(crate) enum SpawnError {
     /// Anything else, such as too many processes.
     #[error("program {program:?} could not be started: {source}")]
     Failed {
-        /// As it was given.
+        /// What messages call it.
         program: String,
         /// What the system said.
         source: io::Error,
@@ -103,7 +103,7 @@ impl Process {
         }
         // Asked for before the child exists, so that its end cannot be missed.
         let child_events = signal(SignalKind::child()).map_err(|e| SpawnError::new(command, e))?;
-        let mut start = Command::new(&command.program);
+        let mut start = Command::new(command.program.path());
         start.args(&command.args).envs(&command.env).process_group(0);
         start
             .stdin(Stdio::piped())
@@ -191,7 +191,7 @@ impl SpawnError {
     }
 
     fn new(command: &StdioCommand, source: io::Error) -> Self {
-        let program = command.program.clone();
+        let program = command.program.to_string();
         match source.kind() {
             io::ErrorKind::NotFound => Self::ProgramNotFound { program },
             io::ErrorKind::PermissionDenied => Self::ProgramNotExecutable { program },

@@ -298,7 +298,7 @@ impl Inner {
     async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
         let catalog = lists::read_catalog(connection, self.timeouts).await?;
-        self.tell_withheld(&catalog);
+        self.tell_left_out(&catalog);
         for list in List::ALL {
             self.metrics.items(list, catalog.list(list).len());
         }
@@ -329,8 +329,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Names the tools that `catalog` withholds and the one before did not: they would be missed without a trace.
-    fn tell_withheld(&self, catalog: &Catalog) {
+    /// Tells what `catalog` leaves out and the one before did not: it would be missed without a trace.
+    fn tell_left_out(&self, catalog: &Catalog) {
         self.metrics.withheld(catalog.withheld.len() + catalog.withheld_more);
         let before = self.state.borrow().catalog.clone();
         let (known, known_more) = before.as_deref().map_or((&[][..], 0), |catalog| {
@@ -350,6 +350,16 @@ impl Inner {
                 server = self.name,
                 more = catalog.withheld_more,
                 "more tools are withheld"
+            );
+        }
+        let known = before.as_deref().map_or(&[][..], |catalog| &catalog.nameless);
+        for (list, count) in catalog.nameless.iter().filter(|entry| !known.contains(entry)) {
+            tracing::warn!(
+                server = self.name,
+                list = list.member(),
+                count,
+                "entries without {} are left out; the server must give them one",
+                list.key()
             );
         }
     }

@@ -398,6 +398,18 @@ async fn the_http_side_is_guarded() {
             .status,
         406
     );
+    for coding in ["gzip", "identity, gzip", "br", "x\u{ff}"] {
+        let coding = http::HeaderValue::from_bytes(coding.as_bytes()).unwrap();
+        let reply = send(json(http::Request::post(&url)).header("content-encoding", coding), ping).await;
+        assert_eq!((reply.status, reply.header("accept-encoding")), (415, Some("identity")));
+        assert!(reply.text.contains("send the body as it is"), "{}", reply.text);
+    }
+    let plain = send(
+        json(http::Request::post(&url)).header("content-encoding", "Identity"),
+        ping,
+    )
+    .await;
+    assert_eq!(plain.status, 200);
     let get = send(http::Request::get(&url).header("accept", "application/json"), "").await;
     assert_eq!(
         (get.status, get.headers["allow"].to_str().unwrap()),

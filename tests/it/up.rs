@@ -169,6 +169,11 @@ async fn health_and_metrics_are_served_apart() {
     let live = http::get(&format!("{admin}/livez")).await;
     assert_eq!((live.status, live.text.as_str()), (200, "ok\n"));
     assert_eq!(http::get(&format!("{admin}/readyz")).await.status, 200);
+    let elsewhere = http::get(&format!("{admin}/")).await;
+    assert_eq!(
+        (elsewhere.status, elsewhere.text.as_str()),
+        (404, "served here: /metrics, /livez and /readyz\n")
+    );
     let metrics = http::get(&format!("{admin}/metrics")).await;
     let page = metrics.text;
     assert_eq!(metrics.status, 200);
@@ -210,7 +215,27 @@ async fn mistakes_end_the_start_with_a_message_that_says_what_to_do() {
             vec!["default/other", "no MCPFederation"],
         ),
         (vec![&good, "--listen", &taken], vec![&taken, "--listen"]),
-        (vec![&open, "--listen", "0.0.0.0:0"], vec!["access", "anonymous: {}"]),
+        (
+            vec![&open, "--listen", "0.0.0.0:0"],
+            vec!["access", "anonymous: {}", "such as --listen 127.0.0.1:0"],
+        ),
+        (
+            vec![&good, "--listen", "0.0.0.0:0"],
+            vec![
+                "no MCPFederation is in the files",
+                "such as 127.0.0.1:8080",
+                "access: {apiKeys",
+            ],
+        ),
+        (
+            vec![&good, "--listen", "localhost:8080"],
+            vec!["--listen", "127.0.0.1:8080 for this machine"],
+        ),
+        (
+            vec![&good, "--drain-timeout", "soon"],
+            vec!["--drain-timeout", "such as 500ms"],
+        ),
+        (vec!["/dev/zero"], vec!["/dev/zero", "is a device", "mcpfleet up -"]),
         (vec![], vec!["<FILE|DIR>"]),
     ];
     for (args, expected) in cases {
@@ -230,5 +255,205 @@ async fn mistakes_end_the_start_with_a_message_that_says_what_to_do() {
     assert!(
         Path::new(&files.path("pids")).metadata().is_err(),
         "nothing was started"
+    );
+}
+
+/// A server whose every name and word is made to act on a terminal; it says all the time that its tools changed.
+const NASTY: &str = r#"
+import json, os, sys, threading, time
+lock = threading.Lock()
+def send(message):
+    with lock: print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def nag():
+    while True:
+        time.sleep(0.2)
+        send({"method": "notifications/tools/list_changed"})
+esc = "\x1b[2J\x1b]0;owned\x07\u202e\u0085"
+reads = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method = message["method"]
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
+                  "serverInfo": {"name": "py" + esc, "version": "1" + esc}}
+    elif method == "tools/list":
+        reads += 1
+        if reads == 1: threading.Thread(target=nag, daemon=True).start()
+        open(os.environ["READS"], "w").write(str(reads))
+        schema = {"type": "object"}
+        result = {"tools": [{"name": n, "inputSchema": schema} for n in ["good", "bad" + esc, "two\nlines"]]
+                           + [{"inputSchema": schema}] * (2 if reads < 3 else 3)}
+    elif method == "prompts/list":
+        result = {"prompts": [{"name": "p" + esc}, {"title": "nameless"}]}
+    elif method == "resources/list":
+        result = {"resources": [{"uri": "a://" + esc, "name": "r" + esc}]}
+    elif method == "resources/templates/list":
+        result = {"resourceTemplates": []}
+    else:
+        send({"id": message["id"], "error": {"code": -32601, "message": "no" + esc}})
+        continue
+    send({"id": message["id"], "result": result})
+"#;
+
+#[tokio::test]
+async fn names_and_words_of_servers_do_not_act_on_logs_and_terminals_and_are_told_once() {
+    let files = Files::new();
+    std::fs::write(files.path("nasty.py"), NASTY).unwrap();
+    let (reads, command) = (files.path("reads"), files.path("nasty.py"));
+    let entry = json!({"command": "python3", "args": ["-u", command], "env": {"READS": reads}});
+    let path = files.path("mcp.json");
+    std::fs::write(&path, json!({"mcpServers": {"nasty": entry}}).to_string()).unwrap();
+    let up = Up::start(&[&path], |command| {
+        command.env("RUST_LOG", "debug");
+    });
+    let url = up.endpoint("default").await;
+    let ready = up.says("server nasty ready", 0).await;
+    assert!(
+        ready.ends_with("1 tool, 1 resource, 1 prompt, 2 tools withheld"),
+        "{ready}"
+    );
+    assert_eq!(tools(&url).await, ["nasty__good"]);
+    up.says("entries without name are left out", 2).await;
+    let reads = || std::fs::read_to_string(&reads).unwrap_or_default().parse().unwrap_or(0);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while reads() < 6 {
+        assert!(Instant::now() < deadline, "its lists are not read again");
+        sleep(Duration::from_millis(50)).await;
+    }
+    let printed = up.printed();
+    let lines: Vec<&String> = printed.output.iter().chain(&printed.errors).collect();
+    for line in &lines {
+        let acts = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
+        assert!(!line.chars().any(acts), "{line:?}");
+    }
+    let told = |words: &[&str]| {
+        lines
+            .iter()
+            .filter(|line| words.iter().all(|w| line.contains(w)))
+            .count()
+    };
+    assert_eq!(
+        told(&["default/nasty", "a tool is withheld: its name has control characters"]),
+        2
+    );
+    // Two of the first reading, and the one whose number changed in the third.
+    assert_eq!(
+        told(&["default/nasty", "entries without name are left out"]),
+        3,
+        "{lines:#?}"
+    );
+    assert_eq!(told(&["list=\"prompts\"", "count=1"]), 1);
+    assert_eq!(told(&["list=\"tools\"", "count=3"]), 1);
+}
+
+#[tokio::test]
+async fn endpoints_are_told_as_they_come_and_go_and_work_as_soon_as_they_are_told() {
+    let files = Files::new();
+    let servers = files.write_servers(&["one"], "x");
+    let federation = |name: &str| {
+        let text = format!(
+            "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPFederation\nmetadata: {{name: {name}}}\nspec:\n  members:\n  - {{name: one, server: {{name: one}}}}\n"
+        );
+        std::fs::write(files.path(&format!("{name}.yaml")), text).unwrap();
+    };
+    federation("first");
+    let up = Up::start(&[files.directory.path()], |_| {});
+    let url = up.endpoint("first").await;
+    let bare = up.says("/mcp (the same as /default/first/mcp)", 0).await;
+    let bare = bare.split_whitespace().nth(1).unwrap().to_owned();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert!(http::post(&url, &ping).await["result"].is_object());
+    assert!(http::post(&bare, &ping).await["result"].is_object());
+
+    for name in ["second", "third", "fourth"] {
+        federation(name);
+        let url = up.endpoint(name).await;
+        assert!(
+            http::post(&url, &ping).await["result"].is_object(),
+            "{name} is served once it is told"
+        );
+    }
+    let removed = up.says(&format!("{bare} removed"), 0).await;
+    assert!(removed.contains("--default-federation NAME"), "{removed}");
+    for name in ["second", "third", "fourth"] {
+        std::fs::remove_file(files.path(&format!("{name}.yaml"))).unwrap();
+        up.says(&format!("/default/{name}/mcp removed"), 0).await;
+    }
+    up.says("/mcp (the same as /default/first/mcp)", 1).await;
+    assert!(http::post(&bare, &ping).await["result"].is_object());
+    drop(servers);
+}
+
+#[tokio::test]
+async fn a_default_federation_that_goes_away_is_missed_aloud() {
+    let files = Files::new();
+    files.write_servers(&["one"], "x");
+    let federation = |name: &str| {
+        format!(
+            "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPFederation\nmetadata: {{name: {name}}}\nspec:\n  members:\n  - {{name: one, server: {{name: one}}}}\n"
+        )
+    };
+    std::fs::write(files.path("a.yaml"), federation("one")).unwrap();
+    let path = files.path("b.yaml");
+    std::fs::write(&path, federation("wanted")).unwrap();
+    let up = Up::start(&[files.directory.path()], |command| {
+        command.args(["--default-federation", "wanted"]);
+    });
+    up.says("/mcp (the same as /default/wanted/mcp)", 0).await;
+    std::fs::write(&path, federation("renamed")).unwrap();
+    let told = up
+        .says("/mcp removed: --default-federation names default/wanted", 0)
+        .await;
+    assert!(
+        told.ends_with("no MCPFederation of that name is in the files any more"),
+        "{told}"
+    );
+    std::fs::write(&path, federation("wanted")).unwrap();
+    up.says("/mcp (the same as /default/wanted/mcp)", 1).await;
+}
+
+#[tokio::test]
+async fn a_program_from_a_variable_is_not_told() {
+    let files = Files::new();
+    let servers = json!({"gone": {"command": "${SERVER}"}, "folder": {"command": "/${SERVER}/serve"}, "plain": {"command": "no-such"}});
+    let path = files.path("mcp.json");
+    std::fs::write(&path, json!({ "mcpServers": servers }).to_string()).unwrap();
+    let up = Up::start(&[&path], |command| {
+        command.env("SERVER", "hunter2").env("RUST_LOG", "trace");
+    });
+    up.says(
+        "server gone failed: ProgramNotFound: program \"${SERVER}\" was not found",
+        0,
+    )
+    .await;
+    up.says("program \"/${SERVER}/serve\" was not found", 0).await;
+    up.says("program \"no-such\" was not found", 0).await;
+    let printed = up.printed();
+    let lines = printed.output.iter().chain(&printed.errors);
+    assert!(!lines.clone().any(|line| line.contains("hunter2")), "{printed:#?}");
+}
+
+#[tokio::test]
+async fn namespaces_are_known_by_their_names_and_by_nothing_else() {
+    let files = Files::new();
+    let server = |name: &str, label: &str| {
+        format!(
+            "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPServer\nmetadata: {{name: {name}, namespace: other}}\nspec:\n  remote: {{url: \"http://127.0.0.1:9/mcp\"}}\n  federation: {{allowedNamespaces: {{from: Selector, selector: {{matchLabels: {{{label}}}}}}}}}\n---\n"
+        )
+    };
+    let members = "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPFederation\nmetadata: {name: tools}\nspec:\n  members:\n  - {name: open, server: {name: open, namespace: other}}\n  - {name: shut, server: {name: shut, namespace: other}}\n";
+    let text = server("open", "kubernetes.io/metadata.name: default") + &server("shut", "team: red") + members;
+    let path = files.path("fleet.yaml");
+    std::fs::write(&path, text).unwrap();
+    let up = Up::start(&[&path], |_| {});
+    let told = up.says("by labels that default does not have", 0).await;
+    assert!(told.contains("other/shut"), "{told}");
+    up.says("member shut of tools contributes nothing: NotPermitted", 0)
+        .await;
+    let printed = up.printed();
+    assert!(
+        !printed.output.iter().any(|line| line.contains("member open")),
+        "{printed:#?}"
     );
 }

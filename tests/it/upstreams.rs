@@ -80,6 +80,72 @@ async fn sick_servers_delay_nobody_and_are_named() {
 }
 
 #[tokio::test]
+async fn what_answers_without_messages_is_told_with_what_came_and_what_to_check() {
+    const GZIP: &str = "the server answered with Content-Encoding gzip, which was not asked for; have the server, or the \
+                        proxy before it, send its answers as they are";
+    const HTML: &str =
+        "the server answered with an HTML page; check the address: the path of an MCP endpoint is often /mcp";
+    let page = |status| Answer::text(status, "text/html; charset=utf-8", "<html>\u{1b}[2J welcome</html>");
+    let zipped =
+        |status| Answer::text(status, "application/json", "\u{1f}zipped").with_header("content-encoding", "gzip");
+    let cases = [
+        (page(200), "UnexpectedContent", HTML),
+        (
+            Answer::text(200, "Application/XHTML+xml", "<html/>"),
+            "UnexpectedContent",
+            HTML,
+        ),
+        (zipped(200), "UnexpectedContent", GZIP),
+        (
+            Answer::text(200, "text/plain", "hello"),
+            "UnexpectedContent",
+            "the server answered with text/plain, not with a message",
+        ),
+        (page(404), "BadStatus", "HTTP status 404"),
+        (zipped(503), "BadStatus", "HTTP status 503"),
+        (
+            Answer::json(200, json!({"hello": 1})).with_header("content-encoding", "identity"),
+            "ProtocolError",
+            "broke the protocol",
+        ),
+    ];
+    for (answer, reason, told) in cases {
+        let server = Upstream::start({
+            let answer = answer.clone();
+            move |seen| {
+                assert_eq!(seen.header("accept-encoding"), Some("identity"));
+                answer.clone()
+            }
+        })
+        .await;
+        let mut gateway = TestGateway::start(plan(&[("s", server.address)])).await;
+        let failed = |o: &mcpfleet::fleet::Observations| {
+            let state = o.servers.get(&key("s")).map(|server| server.state.clone());
+            matches!(state, Some(UpstreamState::Failed { .. }))
+        };
+        let observed = gateway.until(failed).await;
+        let UpstreamState::Failed { reason: given, message } = &observed.servers[&key("s")].state else {
+            panic!("it failed")
+        };
+        assert!(
+            *given == reason && message.contains(told),
+            "{answer:?}: {given}: {message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_what_it_does_not_know_with_a_page_is_shaken_hands_with() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "server/discover" => Answer::text(200, "text/html", "<html>what?</html>"),
+        _ => upstream::legacy(seen, &tools(&["echo"])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["s__echo"]);
+}
+
+#[tokio::test]
 async fn all_pages_of_a_list_are_followed_even_by_an_empty_cursor() {
     let server = Upstream::start(|seen| {
         let page = |range: std::ops::Range<usize>| -> Value {

@@ -189,6 +189,47 @@ fn what_is_wrong_with_an_entry_is_told() {
 }
 
 #[test]
+fn no_message_speaks_of_what_only_manifests_have() {
+    let long = "a".repeat(5_000);
+    for body in [
+        r#""url": "https://me:pw@example.com/mcp""#.to_owned(),
+        r#""url": "https://${TOKEN}@example.com/mcp""#.to_owned(),
+        r#""url": "localhost""#.to_owned(),
+        r#""url": """#.to_owned(),
+        format!(r#""url": "https://{long}""#),
+        r#""url": "http://x", "headers": {"a b": "", "": "", "A": "é"}"#.to_owned(),
+        format!(r#""url": "http://x", "headers": {{"A": "{long}{long}", "{long}": ""}}"#),
+        format!(
+            r#""url": "http://x", "headers": {{{}}}"#,
+            (0..200)
+                .map(|n| format!("\"h{n}\": \"\""))
+                .collect::<Vec<_>>()
+                .join(",")
+        ),
+    ] {
+        let problems = bad(&entry(&body));
+        for problem in &problems {
+            let words = ["valueFrom", "secretKeyRef", "spec.", "pw@", "hunter2"];
+            assert!(!words.iter().any(|word| problem.contains(word)), "{problem}");
+        }
+    }
+    let credentials = bad(&entry(r#""url": "https://me:pw@example.com/mcp""#));
+    let told = "conf/mcp.json:2: mcpServers.a.url: url must not hold a user name or password; send them in headers, with \
+                their value from a variable: \"headers\": {\"Authorization\": \"Bearer ${TOKEN}\"}";
+    assert_eq!(credentials, [told]);
+}
+
+#[test]
+fn a_program_from_a_variable_is_called_by_what_the_file_says() {
+    let manifests = good(&entry(r#""command": "/opt/${TOKEN}/serve""#));
+    let command = &manifests.commands[0];
+    assert_eq!(command.program, "/opt/hunter2/serve");
+    assert_eq!(command.written, "/opt/${TOKEN}/serve");
+    assert!(!format!("{manifests:?}").contains("hunter2"));
+    assert_eq!(good(&entry(r#""command": "npx""#)).commands[0].written, "npx");
+}
+
+#[test]
 fn what_a_host_keeps_for_itself_is_ignored_with_a_warning() {
     let own = reading(&entry(r#""command": "a", "alwaysAllow": [], "timeout": 5"#));
     assert_eq!(own.manifests.unwrap().commands.len(), 1);

@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
-use kube::core::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::api::Duration;
 
 #[test]
 fn every_keyword_of_our_schemas_is_one_that_is_checked() {

@@ -1,11 +1,12 @@
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 
 use super::*;
 
 const SERVER: &str =
     "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPServer\nmetadata: {name: NAME}\nspec: {remote: {url: \"http://x\"}}\n";
 
-fn loaded(paths: &[&Path]) -> Loaded {
+fn loaded(paths: &[&Path]) -> Reading {
     let options = Options {
         loopback: true,
         ..Options::default()
@@ -13,16 +14,16 @@ fn loaded(paths: &[&Path]) -> Loaded {
     load(&mut Sources::new(paths.iter().map(|path| path.to_path_buf())), &options)
 }
 
-fn names(loaded: &Loaded) -> Vec<String> {
-    let servers = &loaded.reading.manifests.as_ref().unwrap().servers;
+fn names(loaded: &Reading) -> Vec<String> {
+    let servers = &loaded.manifests.as_ref().unwrap().servers;
     servers
         .iter()
         .map(|server| server.metadata.name.clone().unwrap())
         .collect()
 }
 
-fn told(loaded: &Loaded) -> String {
-    loaded.reading.manifests.as_ref().unwrap_err().to_string()
+fn told(loaded: &Reading) -> String {
+    loaded.manifests.as_ref().unwrap_err().to_string()
 }
 
 fn write(directory: &Path, name: &str) -> PathBuf {
@@ -47,8 +48,7 @@ fn a_directory_stands_for_the_manifests_directly_in_it() {
     .unwrap();
     let loaded = loaded(&[directory.path()]);
     assert_eq!(names(&loaded), ["a", "b"]);
-    assert_eq!(loaded.reading.manifests.unwrap().commands.len(), 1);
-    assert_eq!(loaded.watch, [directory.path()]);
+    assert_eq!(loaded.manifests.unwrap().commands.len(), 1);
 }
 
 #[test]
@@ -57,13 +57,7 @@ fn a_file_named_twice_is_read_once() {
     let file = write(directory.path(), "a.yaml");
     let link = directory.path().join("link.yaml");
     symlink(&file, &link).unwrap();
-    let loaded = loaded(&[directory.path(), &file, &link]);
-    assert_eq!(names(&loaded), ["a"]);
-    assert_eq!(
-        loaded.watch,
-        [directory.path()],
-        "the directory of a file, since editors replace files"
-    );
+    assert_eq!(names(&loaded(&[directory.path(), &file, &link])), ["a"]);
 }
 
 #[test]
@@ -114,7 +108,7 @@ fn the_largest_file_is_read() {
 }
 
 #[test]
-fn files_are_read_anew_each_time_and_pipes_once() {
+fn files_are_read_anew_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "a.yaml");
     let options = Options {
@@ -130,23 +124,35 @@ fn files_are_read_anew_each_time_and_pipes_once() {
         told(&load(&mut sources, &options)).contains("hold no MCPServer"),
         "a file caught empty is no empty fleet"
     );
+}
 
-    let pipe = directory.path().join("pipe.yaml");
+#[test]
+fn what_may_never_end_is_refused_unread() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    // Nobody ever writes into it: opening it would block.
     assert!(
         std::process::Command::new("mkfifo")
-            .arg(&pipe)
+            .arg(path("pipe.yaml"))
             .status()
             .unwrap()
             .success()
     );
-    let writer = std::thread::spawn({
-        let pipe = pipe.clone();
-        move || fs::write(pipe, SERVER.replace("NAME", "piped")).unwrap()
-    });
-    let mut sources = Sources::new([pipe]);
-    assert_eq!(names(&load(&mut sources, &options)), ["piped"]);
-    writer.join().unwrap();
-    let again = load(&mut sources, &options);
-    assert_eq!(names(&again), ["piped"]);
-    assert_eq!(again.watch, Vec::<PathBuf>::new());
+    symlink(path("pipe.yaml"), path("link.yaml")).unwrap();
+    let _socket = UnixListener::bind(path("socket.yaml")).unwrap();
+    let device = Path::new("/dev/zero");
+    let named = [&*path("pipe.yaml"), &path("link.yaml"), &path("socket.yaml"), device].map(Path::to_owned);
+    let named: Vec<&Path> = named.iter().map(PathBuf::as_path).collect();
+    let told = told(&loaded(&named));
+    for (line, what) in told.lines().zip(["a pipe", "a pipe", "a socket", "a device"]) {
+        assert!(line.contains(&format!("is {what}, and only files")), "{told}");
+        assert!(line.ends_with("can be piped to `mcpfleet up -`"), "{told}");
+    }
+    assert_eq!(told.lines().count(), named.len());
+    write(directory.path(), "a.yaml");
+    assert_eq!(
+        names(&loaded(&[directory.path()])),
+        ["a"],
+        "in a directory they are passed over"
+    );
 }

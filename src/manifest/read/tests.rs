@@ -213,7 +213,22 @@ fn servers_without_a_federation_form_one() {
         .collect();
     assert_eq!(members, ["github", "other"]);
     let exposed = reading(&[("a.yaml", SERVER)], false).manifests.unwrap_err().to_string();
-    assert!(exposed.starts_with("a.yaml: there is no MCPFederation"), "{exposed}");
+    assert!(
+        exposed.starts_with("a.yaml: no MCPFederation is in the files") && exposed.contains("such as 127.0.0.1:8080"),
+        "{exposed}"
+    );
+    let (_, example) = exposed.split_once("for example spec: ").unwrap();
+    let written = format!(
+        "apiVersion: mcpfleet.dev/v1alpha1\nkind: MCPFederation\nmetadata: {{name: a}}\nspec: {}",
+        example.replace("NAME", "keys")
+    );
+    let keys = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {me: secret}\n";
+    let followed = reading(&[("a.yaml", SERVER), ("b.yaml", &written), ("c.yaml", keys)], false);
+    assert_eq!(
+        followed.manifests.unwrap().federations.len(),
+        1,
+        "the example is what works"
+    );
 }
 
 #[test]

@@ -82,6 +82,22 @@ fn a_member_that_will_not_come_is_a_warning() {
         &format!("{REMOTE}  federation: {{allowedNamespaces: {{from: All}}}}\n"),
     );
     assert_eq!(reading(&[&open, &member]).warnings, []);
+    let chosen = |label: &str| {
+        let policy = format!("{{from: Selector, selector: {{matchLabels: {{{label}}}}}}}");
+        server(
+            "other",
+            &format!("{REMOTE}  federation: {{allowedNamespaces: {policy}}}\n"),
+        )
+    };
+    let by_name = chosen("kubernetes.io/metadata.name: default");
+    assert_eq!(reading(&[&by_name, &member]).warnings, []);
+    for label in ["team: red", "kubernetes.io/metadata.name: another"] {
+        let kept_out = reading(&[&chosen(label), &member]).warnings;
+        let told = kept_out[0].to_string();
+        assert!(told.contains("by labels that default does not have"), "{told}");
+        let fix = "or to {from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: default}}}";
+        assert!(told.ends_with(fix), "{told}");
+    }
     let selector = |label: &str| federation(&format!("{{name: a, selector: {{matchLabels: {{team: {label}}}}}}}"));
     assert_eq!(reading(&[&server("default", REMOTE), &selector("a")]).warnings, []);
     let none = reading(&[&server("default", REMOTE), &selector("b")]).warnings;

@@ -162,7 +162,7 @@ mod tests {
         let command = run.command("docker", "mcpfleet-web", 40000);
         let expected = "run --rm --name mcpfleet-web --publish 127.0.0.1:40000:8080 web:1";
         assert_eq!(
-            (command.program.as_str(), command.args.join(" ").as_str()),
+            (command.program.path(), command.args.join(" ").as_str()),
             ("docker", expected)
         );
         let Ok(Endpoint::Http(http)) = run.endpoint(40000) else {

@@ -114,6 +114,9 @@ fn announcement(line: &str) -> Option<Announcement> {
         .iter()
         .find(|word| word.starts_with("http://"))?
         .trim_end_matches([',', ';', '.']);
+    if ["removed", "not served"].iter().any(|gone| line.contains(gone)) {
+        return None;
+    }
     if let Some(path) = url.strip_suffix("/mcp") {
         let federation = path.rsplit('/').next()?.into();
         return Some(Announcement::Endpoint {
@@ -150,6 +153,10 @@ fn announcements_are_read_by_their_words() {
     assert_eq!(
         announcement("server files ready: 14 tools"),
         Some(Announcement::Ready { server: "files".into() })
+    );
+    assert_eq!(
+        announcement("endpoint http://127.0.0.1:8080/mcp removed: there are several federations"),
+        None
     );
     assert_eq!(announcement("server files failed: connection refused"), None);
     assert_eq!(announcement("anything else"), None);
