@@ -6,14 +6,12 @@ use super::server::Setting;
 
 /// What the gateway cannot do yet, and the server scenarios that wait for it. A scenario here must fail: as soon as it
 /// passes, its test says so, and it goes.
-const NOT_YET: &[Gap] = &[
-    Gap {
-        missing: "-32021 for what a client cannot be asked",
-        at: MODERN,
-        on: &[Setting::LegacyOnly],
-        scenarios: &["server_stateless"],
-    },
-];
+const NOT_YET: &[Gap] = &[Gap {
+    missing: "-32021 for what a client cannot be asked",
+    at: MODERN,
+    on: &[Setting::LegacyOnly],
+    scenarios: &["server_stateless"],
+}];
 
 /// What no gateway can do between these two eras, and the server scenarios that ask for it. They must fail too.
 const IMPOSSIBLE: &[Gap] = &[Gap {
