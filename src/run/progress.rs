@@ -96,6 +96,7 @@ mod tests {
                 headers: http::HeaderMap::new(),
             }),
             state,
+            transport: None,
             server_info: None,
             catalog: Some(CatalogStatus {
                 tools,
