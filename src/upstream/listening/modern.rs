@@ -68,6 +68,7 @@ impl<'c> Listener<'c> {
             if !is_held {
                 self.current = None;
             }
+            self.settle_known();
             beginning.settle(self.connection);
             self.wait_for_change().await;
             return false;
@@ -86,6 +87,27 @@ impl<'c> Listener<'c> {
         }
         beginning.settle(self.connection);
         false
+    }
+
+    /// Tells those who want to hear of a resource that another has just let go of what the server said of it then.
+    fn settle_known(&self) {
+        let subscriptions = &self.connection.known().subscriptions;
+        let new = subscriptions
+            .wanted()
+            .into_iter()
+            .filter(|(_, was_accepted)| !was_accepted);
+        for (uri, _) in new {
+            let held = self
+                .current
+                .as_ref()
+                .map(|listen| &listen.filter.resource_subscriptions);
+            let standing = if held.is_some_and(|held| held.iter().any(|held| **held == *uri)) {
+                Standing::Accepted
+            } else {
+                Standing::Refused("the server does not tell of this resource".into())
+            };
+            subscriptions.settle(&uri, standing);
+        }
     }
 
     fn wanted(&self) -> Filter {

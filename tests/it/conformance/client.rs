@@ -60,14 +60,6 @@ mod at_2026_07_28 {
     }
 }
 
-/// What the gateway cannot do yet, and the scenarios that wait for it. A scenario here must fail: as soon as it passes,
-/// its test says so, and it goes.
-const NOT_YET: &[(&str, &str, &[&str])] = &[(
-    "streams of servers that are read on after they broke",
-    "2025-11-25",
-    &["sse-retry"],
-)];
-
 /// Runs one scenario. The suite starts a server and our client program, and the client program the gateway.
 async fn pass(revision: &str, scenario: &str, era: Era) {
     let Some(peers) = Peers::installed() else { return };
@@ -98,14 +90,7 @@ async fn pass(revision: &str, scenario: &str, era: Era) {
     if !checks.iter().any(|check| check.status == Status::Success) {
         faults.push("nothing was checked\n".to_owned());
     }
-    let waits_for = |(_, at, scenarios): &&(&str, &str, &[&str])| *at == revision && scenarios.contains(&scenario);
-    match NOT_YET.iter().find(waits_for) {
-        None => assert!(faults.is_empty(), "{}", faults.concat()),
-        Some((feature, ..)) => assert!(
-            !faults.is_empty(),
-            "{scenario} passes now, so {feature:?} is not missing any more: take it out of NOT_YET"
-        ),
-    }
+    assert!(faults.is_empty(), "{}", faults.concat());
 }
 
 /// A federation of one server, whose names stay as they are. The client program fills in its address.

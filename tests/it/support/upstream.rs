@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -19,6 +19,8 @@ use super::wire;
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) http: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
     pub(crate) text: String,
@@ -31,6 +33,12 @@ impl Seen {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|v| v.to_str().ok())
+    }
+
+    /// The value of this name in the query of its address.
+    pub(crate) fn query(&self, name: &str) -> Option<String> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
     }
 
     /// A response to this request.
@@ -54,7 +62,8 @@ pub(crate) enum Answer {
     },
     /// An event stream whose events come one after the other, each after this long.
     Stream(Vec<(Duration, Value)>),
-    /// An event stream of what is sent to it; it ends when nobody can send any more.
+    /// An event stream of what is sent to it, messages or, as strings, the very text of events; it ends when nobody can
+    /// send any more.
     Live(Events),
     Hang,
 }
@@ -210,11 +219,13 @@ pub(crate) fn modern(seen: &Seen, tools: &Value) -> Answer {
     }
 }
 
-async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, body: Bytes) -> Response {
+async fn handle(State(shared): State<Shared>, http: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let text = String::from_utf8_lossy(&body).into_owned();
     let body = serde_json::from_str(&text).unwrap_or(Value::Null);
     let seen = Seen {
         http: http.clone(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
         headers,
         body,
         text,
@@ -233,11 +244,11 @@ async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, 
         Answer::Live(events) => {
             let receiver = events.lock().unwrap().take().unwrap();
             let events = futures::stream::unfold(receiver, async |mut receiver| {
-                let message = receiver.recv().await?;
-                Some((
-                    Ok::<_, std::convert::Infallible>(format!("data: {message}\n\n")),
-                    receiver,
-                ))
+                let text = match receiver.recv().await? {
+                    Value::String(text) => text,
+                    message => format!("data: {message}\n\n"),
+                };
+                Some((Ok::<_, std::convert::Infallible>(text), receiver))
             });
             let response = Response::builder().header("content-type", "text/event-stream");
             response.body(Body::from_stream(events)).unwrap()
