@@ -8,7 +8,7 @@ use mcpfleet::mcp::{Era, Revision};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{TestGateway, plan};
 use crate::support::upstream::{Answer, Seen, Upstream};
 
 const LEGACY: Revision = Revision::LATEST_LEGACY;
@@ -255,7 +255,7 @@ async fn capabilities_are_those_of_the_members() {
             "tools": lists, "prompts": lists, "resources": {"subscribe": true, "listChanged": true}, "logging": {},
         })
     );
-    let empty = TestGateway::ready(&[]).await;
+    let empty = TestGateway::start(plan(&[])).await;
     let discovered = empty.modern("server/discover", json!({})).await;
     assert_eq!(
         discovered["result"]["capabilities"],

@@ -41,10 +41,7 @@ const DIFFERS: &[(&str, &str)] = &[
     ),
 ];
 
-const LEGACY: &[Revision] = &Revision::LEGACY;
 const MODERN: &[Revision] = &[Revision::V2026_07_28];
-/// Every setting with a gateway.
-const BEHIND: &[Setting] = &[Setting::DualEra, Setting::LegacyOnly, Setting::ModernOnly];
 
 /// A feature that is not there yet.
 struct Gap {
