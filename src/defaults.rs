@@ -35,6 +35,10 @@ pub const LISTEN_PATIENCE: Duration = Duration::from_millis(250);
 pub const STREAM_OF_USE: Duration = Duration::from_secs(10);
 /// The shortest pause before a stream is opened again, whatever the server asks for.
 pub const STREAM_RETRY_MIN: Duration = Duration::from_millis(100);
+/// The rest of a call's broken stream is asked for so often in a row without an event coming.
+pub const RESUMPTIONS_IN_VAIN: usize = 5;
+/// The rest of a call's broken stream is asked for so often at all.
+pub const RESUMPTIONS_MAX: usize = 100;
 /// Most resources of one server that are subscribed to.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
 /// Longest URI of a resource that is subscribed to.

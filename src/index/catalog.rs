@@ -102,6 +102,24 @@ impl List {
 }
 
 impl Item {
+    /// Whether the server says of this tool that to call it twice is as good as once: it changes nothing, or nothing
+    /// more the second time (2025-03-26, tool annotations).
+    pub fn may_be_repeated(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Tool {
+            annotations: Annotations,
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        #[derive(Default)]
+        struct Annotations {
+            read_only_hint: bool,
+            idempotent_hint: bool,
+        }
+        serde_json::from_str::<Tool>(self.raw.get())
+            .is_ok_and(|tool| tool.annotations.read_only_hint || tool.annotations.idempotent_hint)
+    }
+
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();

@@ -198,6 +198,7 @@ impl Connection {
                         ear: None,
                         questions: &self.questions,
                         call: None,
+                        resumes: false,
                         news: &self.known.news,
                     };
                     drop(link.http.ask(&link.headers, question).await);
@@ -243,6 +244,7 @@ impl Connection {
                         ear: call.and_then(|call| call.ear.as_deref()),
                         questions: &self.questions,
                         call: begun,
+                        resumes: era == Era::Legacy,
                         news: &self.known.news,
                     };
                     link.request(era, method, call, question).await

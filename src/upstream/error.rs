@@ -40,6 +40,9 @@ pub enum Error {
     /// The server speaks a newer era by now.
     #[error("the server speaks a newer protocol now")]
     Outdated,
+    /// The stream of the answer broke off before the answer.
+    #[error("the server's stream ended before the answer; whether it did what was asked is not known")]
+    CutOff,
     /// The answer is not what the protocol allows.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -90,6 +93,7 @@ impl Error {
             Self::Unexpected { .. } => "UnexpectedContent",
             Self::SessionLost => "SessionLost",
             Self::Outdated => "Outdated",
+            Self::CutOff => "CutOff",
             Self::Protocol(_) => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
             Self::Refused(_) => "HandshakeRefused",

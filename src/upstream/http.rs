@@ -12,7 +12,7 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
@@ -20,6 +20,7 @@ use super::error::Error;
 use super::event_stream::EventStream;
 use super::news::News;
 use super::questions::{Begun, Heard, Questions};
+use super::resumption::Resumption;
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::{Envelope, Kind, headers, message, notice, printable};
@@ -44,6 +45,8 @@ pub(crate) struct Question<'a> {
     pub(crate) questions: &'a Arc<Questions>,
     /// The call that the request carries, if its client can be asked.
     pub(crate) call: Option<&'a Begun>,
+    /// Whether its stream can be read on when it breaks: servers with event ids are Legacy.
+    pub(crate) resumes: bool,
     /// Takes what the server says of changes.
     pub(crate) news: &'a News,
 }
@@ -107,8 +110,18 @@ impl HttpPeer {
         map
     }
 
-    /// Opens the server's own stream, with these headers. The caller bounds the time.
-    pub(crate) async fn open_stream(&self, headers: HeaderMap) -> Result<Opened, Error> {
+    /// Opens the server's own stream, or goes on behind the event `last_id`. The caller bounds the time.
+    pub(crate) async fn open_stream(
+        &self,
+        headers: &HeaderMap,
+        last_id: Option<&HeaderValue>,
+    ) -> Result<Opened, Error> {
+        let mut headers = headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(id) = last_id {
+            headers.insert(HeaderName::from_static(headers::LAST_EVENT_ID), id.clone());
+        }
         opened(self.send(HttpMethod::GET, headers, Bytes::new()).await?).await
     }
 
@@ -188,22 +201,58 @@ impl HttpPeer {
             .map_err(|e| Error::Connect(cause(&e)))
     }
 
-    /// Reads an event stream up to the answer to `question`. Requests of the server are answered on the way.
+    /// Reads an event stream up to the answer to `question`. One that breaks is read on where the server can do that.
     async fn read_stream(
         self: &Arc<Self>,
         mut events: EventStream,
         headers: &HeaderMap,
         question: &Question<'_>,
     ) -> Result<Bytes, Error> {
+        let mut resumption = Resumption::default();
+        loop {
+            match self.read_on(&mut events, headers, question, &mut resumption).await {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) | Err(Error::Connect(_)) => {}
+                Err(error) => return Err(error),
+            }
+            events = match question.resumes {
+                true => self.resume(headers, &mut resumption).await?,
+                false => return Err(Error::CutOff),
+            };
+        }
+    }
+
+    /// Reads to the answer, or to the end. Requests of the server are answered on the way.
+    async fn read_on(
+        self: &Arc<Self>,
+        events: &mut EventStream,
+        headers: &HeaderMap,
+        question: &Question<'_>,
+        resumption: &mut Resumption,
+    ) -> Result<Option<Bytes>, Error> {
         while let Some(event) = events.next().await? {
+            resumption.saw(&event);
             let Some(text) = event.message() else { continue };
             match classify(text, question)? {
-                Seen::Answer => return Ok(Bytes::from(event.data)),
+                Seen::Answer => return Ok(Some(Bytes::from(event.data))),
                 Seen::Request(heard) => self.answer(headers, question.questions, heard).await,
                 Seen::Other => {}
             }
         }
-        Err(Error::Protocol("the event stream ended before the answer".into()))
+        Ok(None)
+    }
+
+    /// The rest of a stream.
+    async fn resume(&self, headers: &HeaderMap, resumption: &mut Resumption) -> Result<EventStream, Error> {
+        while let Some((pause, last_id)) = resumption.next() {
+            sleep(pause).await;
+            match self.open_stream(headers, Some(&last_id)).await {
+                Ok(Opened::Stream(events)) => return Ok(events),
+                Ok(Opened::Other { status, .. }) if status != 429 && status < 500 => break,
+                Ok(Opened::Other { .. }) | Err(_) => {}
+            }
+        }
+        Err(Error::CutOff)
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod process;
 mod questions;
 mod request;
 mod reread;
+mod resumption;
 mod state;
 pub(crate) mod stdio;
 mod subscriptions;

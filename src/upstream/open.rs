@@ -195,6 +195,7 @@ impl Opening<'_> {
             ear: None,
             questions: self.questions,
             call: None,
+            resumes: false,
             news: &self.known.news,
         };
         timeout(self.limit, http.ask(headers, question))

@@ -171,7 +171,30 @@ impl Drop for Upstream {
 }
 
 impl Inner {
+    /// Whether the server did what it did not answer, nobody knows. So only what may be done twice is sent again, once.
     async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
+        match self.call_once(call).await {
+            Err(Error::CutOff) if self.may_be_repeated(call) => self.call_once(call).await,
+            answer => answer,
+        }
+    }
+
+    fn may_be_repeated(&self, call: &Call<'_>) -> bool {
+        // What answers a question is good for one time.
+        call.answers.is_none()
+            && match call.method {
+                Method::ToolsCall => {
+                    let catalog = self.state.borrow().catalog.clone();
+                    let tools = catalog.as_ref().map_or(&[][..], |catalog| &catalog.tools);
+                    tools
+                        .iter()
+                        .any(|tool| tool.key == call.target && tool.may_be_repeated())
+                }
+                _ => true,
+            }
+    }
+
+    async fn call_once(&self, call: &Call<'_>) -> Result<Reply, Error> {
         let connection = self.shared().await?;
         if let Some(sharing) = lane_for(connection.holds(), &call.owner, call.features) {
             let limit = self.limit(call.method);

@@ -530,7 +530,7 @@ async fn a_stream_that_ends_while_a_question_waits_fails_the_call() {
         .await
         .unwrap()
         .unwrap_err();
-    assert_eq!(error.reason(), "ProtocolError");
+    assert_eq!(error.reason(), "CutOff");
     withdrawn(&client.asked().await).await;
     assert_eq!(client.text(&upstream, "plain").await, "s-1");
 }

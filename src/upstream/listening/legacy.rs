@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
 
 use super::backoff::Backoff;
@@ -24,6 +22,7 @@ use crate::upstream::http::Opened;
 use crate::upstream::news::Notice;
 use crate::upstream::questions::Heard;
 use crate::upstream::request::Body;
+use crate::upstream::resumption::Resumption;
 use crate::upstream::subscriptions::Standing;
 
 /// Follows the server's own stream, and subscribes to what is wanted.
@@ -63,16 +62,16 @@ pub(super) async fn follow(
         }
     };
     let mut backoff = Backoff::new();
-    let mut last_id: Option<HeaderValue> = None;
+    let mut seen = Resumption::default();
     loop {
-        let pause = match link.http.open_stream(stream_headers(link, last_id.as_ref())).await {
+        let pause = match link.http.open_stream(&link.headers, seen.last_id()).await {
             Ok(Opened::Stream(events)) => {
                 // Where events have ids the server sends what was missed; otherwise nobody knows what that was.
-                if beginning.is_some_and(Beginning::is_over) && last_id.is_none() {
+                if beginning.is_some_and(Beginning::is_over) && seen.last_id().is_none() {
                     missed(connection);
                 }
                 settle();
-                read(events, link, connection, &mut backoff, &mut last_id).await;
+                read(events, link, connection, &mut backoff, &mut seen).await;
                 backoff.after_end()
             }
             Ok(Opened::Other { status, .. }) => match judge(status, link.has_session) {
@@ -98,17 +97,14 @@ async fn read(
     link: &HttpLink,
     connection: &Connection,
     backoff: &mut Backoff,
-    last_id: &mut Option<HeaderValue>,
+    seen: &mut Resumption,
 ) {
     let opened = Instant::now();
     while let Ok(Some(event)) = events.next().await {
         if let Some(milliseconds) = event.retry {
             backoff.server_asks(milliseconds);
         }
-        if let Some(id) = &event.id {
-            // An empty id means that there is none any more (WHATWG HTML, server-sent events).
-            *last_id = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
-        }
+        seen.saw(&event);
         let Some(message) = event.message() else { continue };
         backoff.was_of_use();
         connection.hearing().take(message);
@@ -149,16 +145,6 @@ fn missed(connection: &Connection) {
             known.news.resource_changed(Notice::of(&uri));
         }
     }
-}
-
-fn stream_headers(link: &HttpLink, last_id: Option<&HeaderValue>) -> HeaderMap {
-    let mut headers = link.headers.clone();
-    headers.remove(CONTENT_TYPE);
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    if let Some(id) = last_id {
-        headers.insert(LAST_EVENT_ID, id.clone());
-    }
-    headers
 }
 
 /// What a server means that opens no stream.
@@ -238,7 +224,6 @@ async fn ask(connection: &Connection, method: &'static str, uri: &str, timeouts:
     }
 }
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Subscriptions that are asked for at a time.
 const AT_ONCE: usize = 8;
 

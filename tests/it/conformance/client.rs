@@ -62,13 +62,7 @@ mod at_2026_07_28 {
 
 /// What the gateway cannot do yet, and the scenarios that wait for it. A scenario here must fail: as soon as it passes,
 /// its test says so, and it goes.
-const NOT_YET: &[(&str, &str, &[&str])] = &[
-    (
-        "streams of servers that are read on after they broke",
-        "2025-11-25",
-        &["sse-retry"],
-    ),
-];
+const NOT_YET: &[(&str, &str, &[&str])] = &[];
 
 /// Runs one scenario. The suite starts a server and our client program, and the client program the gateway.
 async fn pass(revision: &str, scenario: &str, era: Era) {

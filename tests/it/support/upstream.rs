@@ -54,7 +54,8 @@ pub(crate) enum Answer {
     },
     /// An event stream whose events come one after the other, each after this long.
     Stream(Vec<(Duration, Value)>),
-    /// An event stream of what is sent to it; it ends when nobody can send any more.
+    /// An event stream of what is sent to it, messages or, as strings, the very text of events; it ends when nobody can
+    /// send any more.
     Live(Events),
     Hang,
 }
@@ -233,11 +234,11 @@ async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, 
         Answer::Live(events) => {
             let receiver = events.lock().unwrap().take().unwrap();
             let events = futures::stream::unfold(receiver, async |mut receiver| {
-                let message = receiver.recv().await?;
-                Some((
-                    Ok::<_, std::convert::Infallible>(format!("data: {message}\n\n")),
-                    receiver,
-                ))
+                let text = match receiver.recv().await? {
+                    Value::String(text) => text,
+                    message => format!("data: {message}\n\n"),
+                };
+                Some((Ok::<_, std::convert::Infallible>(text), receiver))
             });
             let response = Response::builder().header("content-type", "text/event-stream");
             response.body(Body::from_stream(events)).unwrap()
