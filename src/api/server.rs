@@ -43,7 +43,14 @@ use crate::mcp::Revision;
     // `package` is a word of CEL itself, and so written with underscores.
     validation = Rule::new("[has(self.container), has(self.__package__), has(self.remote)].filter(set, set).size() \
                             == 1")
-        .message("set exactly one of container, package and remote")
+        .message("set exactly one of container, package and remote"),
+    validation = Rule::new(
+        "!has(self.protocol) || self.protocol.era != 'Modern' || \
+         !((has(self.remote) && has(self.remote.transport) && self.remote.transport.type == 'SSE') || \
+           (has(self.container) && self.container.transport.type == 'SSE'))"
+    )
+    .message("SSE is a transport of Legacy servers; set era to Auto or Legacy, or transport.type to StreamableHTTP")
+    .field_path(".protocol.era")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MCPServerSpec {

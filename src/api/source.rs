@@ -79,6 +79,29 @@ pub struct ContainerTransport {
 pub enum ContainerTransportType {
     /// Streamable HTTP (2025-03-26 and later).
     StreamableHTTP,
+    /// HTTP with server-sent events (2024-11-05): path is where the stream is opened.
+    SSE,
+}
+
+/// How a remote server is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteTransport {
+    /// The transport that the server offers.
+    #[serde(rename = "type", default)]
+    pub type_: RemoteTransportType,
+}
+
+/// Transports of remote servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RemoteTransportType {
+    /// Streamable HTTP, and SSE where the server has no such thing.
+    #[default]
+    Auto,
+    /// Streamable HTTP (2025-03-26 and later).
+    StreamableHTTP,
+    /// HTTP with server-sent events (2024-11-05): url is where the stream is opened.
+    SSE,
 }
 
 /// A server that runs from an npm or PyPI package.
@@ -147,6 +170,9 @@ pub struct RemoteSource {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub headers: Vec<Header>,
+    /// How the server is spoken to; the gateway finds out by itself where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<RemoteTransport>,
 }
 
 /// A header sent to a remote server.

@@ -8,10 +8,10 @@ use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
 use crate::api::server::{Protocol, ProtocolEra, Timeouts as TimeoutSpec};
-use crate::api::source::{Header, RemoteSource};
+use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
 use crate::api::{MCPFederation, MCPServer};
 use crate::mcp::{Era, Revision};
-use crate::upstream::{Endpoint, HttpEndpoint, Pin, Terms, Timeouts};
+use crate::upstream::{Endpoint, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -31,6 +31,7 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
         terms: Terms {
             timeouts: timeouts(server.spec.timeouts.as_ref()),
             pin: pin(server.spec.protocol.as_ref()),
+            transport: transport(server),
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
         },
         endpoint,
@@ -82,6 +83,23 @@ fn pin(spec: Option<&Protocol>) -> Pin {
             let legacy = named.filter(|revision| revision.era() == Era::Legacy);
             Pin::Legacy(legacy.unwrap_or(Revision::LATEST_LEGACY))
         }
+    }
+}
+
+/// How a server over HTTP is reached.
+fn transport(server: &MCPServer) -> HttpTransport {
+    let spec = &server.spec;
+    if let Some(container) = &spec.container {
+        return match container.transport.type_ {
+            ContainerTransportType::StreamableHTTP => HttpTransport::StreamableHttp,
+            ContainerTransportType::SSE => HttpTransport::OldSse,
+        };
+    }
+    let said = spec.remote.as_ref().and_then(|remote| remote.transport);
+    match said.unwrap_or_default().type_ {
+        RemoteTransportType::Auto => HttpTransport::Auto,
+        RemoteTransportType::StreamableHTTP => HttpTransport::StreamableHttp,
+        RemoteTransportType::SSE => HttpTransport::OldSse,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ServerObservation {
     pub endpoint: Endpoint,
     /// Whether it can be called.
     pub state: UpstreamState,
+    /// The transport in use, once it was reached: StreamableHTTP, SSE or Stdio.
+    pub transport: Option<&'static str>,
     /// What the server said of itself, once it was reached.
     pub server_info: Option<ServerInfo>,
     /// What it offers, once its lists were read.

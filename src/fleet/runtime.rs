@@ -418,6 +418,7 @@ fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
                 message: error.to_string(),
             },
         },
+        transport: state.peer.as_ref().map(|peer| peer.transport.as_str()),
         server_info: state.peer.as_deref().map(server_info),
         catalog: state.catalog.as_deref().map(catalog_status),
     }

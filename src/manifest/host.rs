@@ -76,14 +76,14 @@ impl Server<'_, '_> {
         let transport = self.transport()?;
         match (entry.get("command"), entry.get("url")) {
             (Some(_), Some(_)) => Err(self.refuse(&self.path.clone(), "has both command and url; remove one of them")),
-            (Some(_), None) if transport == Some(Transport::Http) => {
+            (Some(_), None) if matches!(transport, Some(Transport::Http | Transport::Sse)) => {
                 Err(self.refuse_field("type", "goes with url, and there is command; use stdio or remove it"))
             }
             (None, Some(_)) if transport == Some(Transport::Stdio) => {
                 Err(self.refuse_field("type", "goes with command, and there is url; use http or remove it"))
             }
             (Some(_), None) => self.command(name),
-            (None, Some(_)) => self.remote(&name),
+            (None, Some(_)) => self.remote(&name, transport),
             (None, None) => {
                 let other = ["serverUrl", "httpUrl", "uri"]
                     .into_iter()
@@ -142,11 +142,8 @@ impl Server<'_, '_> {
         match node.as_str() {
             Some("stdio") => Ok(Some(Transport::Stdio)),
             Some("http" | "streamable-http" | "streamableHttp" | "streamable_http") => Ok(Some(Transport::Http)),
-            Some("sse") => Err(self.refuse_field(
-                "type",
-                "sse is not spoken yet, only Streamable HTTP is; most servers have that too: use http and its address",
-            )),
-            _ => Err(self.refuse_field("type", "must be stdio or http")),
+            Some("sse") => Ok(Some(Transport::Sse)),
+            _ => Err(self.refuse_field("type", "must be stdio, http or sse")),
         }
     }
 
@@ -174,7 +171,7 @@ impl Server<'_, '_> {
     }
 
     /// An address, as the manifest that says the same, so that one set of rules holds for both.
-    fn remote(&mut self, name: &str) -> Result<(), Refused> {
+    fn remote(&mut self, name: &str, transport: Option<Transport>) -> Result<(), Refused> {
         let url = self.text("url");
         let (url, mut headers) = (url?, self.texts("headers")?);
         headers.retain(|(header, _)| {
@@ -195,11 +192,15 @@ impl Server<'_, '_> {
             .iter()
             .map(|(name, value)| json!({"name": name, "value": value}))
             .collect();
+        let mut remote = json!({"url": url, "headers": listed});
+        if let (Some(Transport::Sse), Some(members)) = (transport, remote.as_object_mut()) {
+            members.insert("transport".into(), json!({"type": "SSE"}));
+        }
         let mut manifest = json!({
             "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
             "kind": "MCPServer",
             "metadata": {"name": name, "namespace": DEFAULT_NAMESPACE},
-            "spec": {"remote": {"url": url, "headers": listed}},
+            "spec": {"remote": remote},
         });
         let kinds = self.reader.kinds;
         let Some(kind) = kinds.find("MCPServer") else {
@@ -350,6 +351,7 @@ fn in_words_of_hosts(message: &str) -> &str {
 enum Transport {
     Stdio,
     Http,
+    Sse,
 }
 
 /// A Kubernetes name made from a key: `GitHub (work)` becomes `github-work`. `None`: nothing of it can be used.

@@ -97,6 +97,7 @@ mod tests {
                 headers: http::HeaderMap::new(),
             }),
             state,
+            transport: None,
             server_info: None,
             catalog: Some(CatalogStatus {
                 tools,

@@ -16,10 +16,11 @@ use super::known::Known;
 use super::lanes::Holds;
 use super::listening::{Hearing, Words};
 use super::log_level::ToldLevel;
+use super::old_sse::OldSse;
 use super::open::Opening;
 use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
-use super::state::Peer;
+use super::state::{Peer, Transport};
 use super::stdio::StdioConnection;
 use crate::defaults;
 use crate::index::Annotations;
@@ -42,6 +43,8 @@ pub(crate) struct Connection {
 pub(super) enum Link {
     /// HTTP.
     Http(HttpLink),
+    /// The transport of 2024-11-05.
+    OldSse(OldSse),
     /// A child process.
     Stdio(StdioConnection),
 }
@@ -104,6 +107,7 @@ impl Connection {
         };
         let opened = match (&self.link, endpoint) {
             (Link::Http(link), _) => opening.session(&link.http).await,
+            (Link::OldSse(old_sse), _) => opening.old_sse(&old_sse.http).await,
             (Link::Stdio(_), Endpoint::Stdio(command)) => opening.process(server, command).await,
             (Link::Stdio(_), Endpoint::Http(_)) => {
                 return Self::open(server, endpoint, timeouts, questions, &self.known).await;
@@ -123,13 +127,18 @@ impl Connection {
         match (&self.link, self.peer.era()) {
             (Link::Stdio(_), Era::Legacy) => Holds::Process,
             (Link::Http(link), Era::Legacy) if link.has_session => Holds::Session,
+            (Link::OldSse(_), _) => Holds::Session,
             (_, Era::Modern) | (Link::Http(_), Era::Legacy) => Holds::Nothing,
         }
     }
 
     /// Whether it can carry nothing more; one over HTTP always can.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(&self.link, Link::Stdio(child) if child.has_ended())
+        match &self.link {
+            Link::Http(_) => false,
+            Link::OldSse(old_sse) => old_sse.has_ended(),
+            Link::Stdio(child) => child.has_ended(),
+        }
     }
 
     /// Reads one page of a list.
@@ -155,7 +164,7 @@ impl Connection {
         match &self.link {
             // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
             Link::Http(_) => self.carry(call, None, limit).await,
-            Link::Stdio(_) => {
+            Link::OldSse(_) | Link::Stdio(_) => {
                 let begun = self.questions.begin(call.ear.clone());
                 self.carry(call, Some(&begun), limit).await
             }
@@ -203,6 +212,7 @@ impl Connection {
                     };
                     drop(link.http.ask(&link.headers, question).await);
                 }
+                Link::OldSse(old_sse) => drop(old_sse.request(id, body, None).await),
                 Link::Stdio(child) => drop(child.request(id, body, None).await),
             }
         };
@@ -214,7 +224,7 @@ impl Connection {
     pub(crate) fn annotations(&self) -> Annotations {
         match (&self.link, self.peer.era()) {
             (Link::Http(_), Era::Modern) => Annotations::Binding,
-            (Link::Http(_), Era::Legacy) | (Link::Stdio(_), _) => Annotations::Inert,
+            (Link::Http(_), Era::Legacy) | (Link::OldSse(_) | Link::Stdio(_), _) => Annotations::Inert,
         }
     }
 
@@ -249,6 +259,16 @@ impl Connection {
                     };
                     link.request(era, method, call, question).await
                 }
+                Link::OldSse(old_sse) => {
+                    let mut parting = Parting {
+                        link: &old_sse.post,
+                        call: begun,
+                        cancelled: Some(id),
+                    };
+                    let answer = old_sse.request(id, body, begun).await;
+                    parting.cancelled = None;
+                    answer
+                }
                 Link::Stdio(child) => Ok(child.request(id, body, begun).await?),
             }
         };
@@ -276,6 +296,10 @@ impl Connection {
         let message = Bytes::from_static(notification);
         match &self.link {
             Link::Http(link) => drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await),
+            Link::OldSse(old_sse) => {
+                let post = &old_sse.post;
+                drop(timeout(END_TIMEOUT, post.http.tell(&post.headers, message)).await);
+            }
             Link::Stdio(child) => drop(timeout(END_TIMEOUT, child.notify(message)).await),
         }
     }
@@ -284,6 +308,7 @@ impl Connection {
     pub(crate) async fn closed(&self) -> Error {
         match &self.link {
             Link::Http(_) => std::future::pending().await,
+            Link::OldSse(old_sse) => old_sse.ended().await,
             Link::Stdio(child) => child.exited().await.into(),
         }
     }
@@ -322,7 +347,8 @@ impl Connection {
                 // A server that does not answer this keeps a session that it will forget by itself.
                 drop(timeout(END_TIMEOUT, link.http.end_session(&link.headers)).await);
             }
-            Link::Http(_) => {}
+            // Its stream is closed when nobody uses it any more.
+            Link::Http(_) | Link::OldSse(_) => {}
             Link::Stdio(child) => child.stop().await,
         }
     }
@@ -330,6 +356,12 @@ impl Connection {
     /// The connection to `peer`, whose handshake is done.
     pub(super) fn new(peer: Peer, link: Link, questions: &Arc<Questions>, known: &Arc<Known>) -> Self {
         questions.negotiated(peer.revision);
+        let transport = match &link {
+            Link::Http(_) => Transport::StreamableHttp,
+            Link::OldSse(_) => Transport::OldSse,
+            Link::Stdio(_) => Transport::Stdio,
+        };
+        let peer = Peer { transport, ..peer };
         Self {
             peer: Arc::new(peer),
             link,

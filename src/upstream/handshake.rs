@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::capabilities::Capabilities;
 use super::error::Error;
-use super::state::Peer;
+use super::state::{Peer, Transport};
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::ObjectWriter;
@@ -220,6 +220,8 @@ fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) 
         printable(value.unwrap_or_default(), 128)
     };
     Peer {
+        // Whoever has the connection knows better.
+        transport: Transport::StreamableHttp,
         revision,
         revision_name: revision.as_str().into(),
         name: text("name"),

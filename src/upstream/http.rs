@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
@@ -95,6 +95,22 @@ impl HttpPeer {
             .pool_max_idle_per_host(256)
             .build(https);
         Ok(Self { client, endpoint })
+    }
+
+    /// The same server at another address of its own, with the same connections.
+    pub(crate) fn at(&self, url: Uri) -> Self {
+        Self {
+            client: self.client.clone(),
+            endpoint: HttpEndpoint {
+                url,
+                headers: self.endpoint.headers.clone(),
+            },
+        }
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> &Uri {
+        &self.endpoint.url
     }
 
     /// The headers of every request to this server: the manifest's first, so that the protocol's own win.

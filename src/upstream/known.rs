@@ -3,6 +3,7 @@
 use super::news::News;
 use super::pin::Pin;
 use super::subscriptions::Subscriptions;
+use super::terms::HttpTransport;
 use super::verdict::VerdictMemory;
 
 /// What all connections to one server have in common.
@@ -10,6 +11,8 @@ use super::verdict::VerdictMemory;
 pub(crate) struct Known {
     /// Which protocol is spoken with it, where its owner says so.
     pub(crate) pin: Pin,
+    /// How it is reached, if over HTTP.
+    pub(crate) transport: HttpTransport,
     /// What was found out of its era.
     pub(crate) verdict: VerdictMemory,
     /// What it says beside its answers.
@@ -19,11 +22,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// A server of which nothing is known but what its owner says: which protocol it speaks, and whether its changes are
-    /// heeded.
-    pub(crate) fn new(pin: Pin, heeds_news: bool) -> Self {
+    /// A server of which nothing is known but what its owner says: which protocol it speaks, how it is reached, and
+    /// whether its changes are heeded.
+    pub(crate) fn new(pin: Pin, transport: HttpTransport, heeds_news: bool) -> Self {
         Self {
             pin,
+            transport,
             verdict: VerdictMemory::default(),
             news: News::new(heeds_news),
             subscriptions: Subscriptions::default(),
@@ -34,6 +38,6 @@ impl Known {
 #[cfg(test)]
 impl Default for Known {
     fn default() -> Self {
-        Self::new(Pin::None, true)
+        Self::new(Pin::None, HttpTransport::Auto, true)
     }
 }

@@ -14,17 +14,19 @@ use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::known::Known;
+use super::old_sse::OldSse;
 use super::pin::Pin;
 use super::questions::Questions;
-use super::state::Peer;
+use super::state::{Peer, Transport};
 use super::stdio::{StdioConnection, StdioError};
+use super::terms::HttpTransport;
 use super::verdict::LegacyWay;
 use crate::mcp::{Era, Method, Revision, headers, message};
 
 /// A connection in the making.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening<'a> {
-    /// How long each exchange may take, of at most four over HTTP, or all of them with a process.
+    /// How long each exchange may take, of at most six over HTTP, or all of them with a process.
     pub(super) limit: Duration,
     /// What the server asks on the connection.
     pub(super) questions: &'a Arc<Questions>,
@@ -37,11 +39,16 @@ impl Opening<'_> {
     pub(super) async fn over_http(self, http: &Arc<HttpPeer>) -> Result<Connection, Error> {
         match &self.known.pin {
             Pin::Modern(name) => return self.modern(http, Peer::taken_for(name)),
-            Pin::Legacy(_) => return self.session(http).await,
+            Pin::Legacy(_) => return self.legacy(http).await,
+            Pin::None if self.known.transport == HttpTransport::OldSse => return self.legacy(http).await,
             Pin::None => {}
         }
-        if self.known.verdict.recall().is_some() {
-            match self.session(http).await {
+        if let Some(way) = self.known.verdict.recall() {
+            let connected = match way {
+                LegacyWay::Handshake => self.legacy(http).await,
+                LegacyWay::OldSse => self.old_sse(http).await,
+            };
+            match connected {
                 Err(error) => {
                     self.known.verdict.forget();
                     if !error.may_come_of_the_era() {
@@ -56,11 +63,47 @@ impl Opening<'_> {
             Verdict::Failed(error) => Err(error),
             Verdict::Later(name) => Err(refused_its_own(&name)),
             Verdict::Legacy => {
-                let connection = self.session(http).await?;
-                self.known.verdict.remember(LegacyWay::Handshake);
+                let connection = self.legacy(http).await?;
+                self.known.verdict.remember(match connection.peer().transport {
+                    Transport::OldSse => LegacyWay::OldSse,
+                    Transport::StreamableHttp | Transport::Stdio => LegacyWay::Handshake,
+                });
                 Ok(connection)
             }
         }
+    }
+
+    /// Connects to a Legacy server, by the transport that it has (2025-03-26, transports: backwards compatibility).
+    pub(super) async fn legacy(self, http: &Arc<HttpPeer>) -> Result<Connection, Error> {
+        match self.known.transport {
+            HttpTransport::StreamableHttp => self.session(http).await,
+            HttpTransport::OldSse => self.old_sse(http).await,
+            HttpTransport::Auto => match self.session(http).await {
+                Err(error @ Error::Status(400 | 404 | 405)) => self.old_sse(http).await.map_err(|_| error),
+                connected => connected,
+            },
+        }
+    }
+
+    /// Opens the stream of the transport of 2024-11-05, and shakes hands.
+    pub(super) async fn old_sse(self, http: &Arc<HttpPeer>) -> Result<Connection, Error> {
+        let old_sse = OldSse::open(http, self.limit, self.questions, self.known).await?;
+        let (_, id, body) = self.handshake();
+        let answer = timeout(self.limit, old_sse.request(id, body, None)).await;
+        let answer = answer.map_err(|_| Error::Timeout {
+            operation: Method::Initialize.as_str(),
+            after: self.limit,
+        })??;
+        let peer = handshake::read_initialized(&answer)?;
+        let told = old_sse
+            .post
+            .http
+            .tell(&old_sse.post.headers, Bytes::from_static(INITIALIZED));
+        timeout(self.limit, told).await.map_err(|_| Error::Timeout {
+            operation: "notifications/initialized",
+            after: self.limit,
+        })??;
+        Ok(Connection::new(peer, Link::OldSse(old_sse), self.questions, self.known))
     }
 
     /// Shakes hands over HTTP, which opens a session with a server that keeps any.

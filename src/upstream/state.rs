@@ -36,6 +36,8 @@ pub enum Health {
 /// What a server said of itself in its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// What carries the messages.
+    pub transport: Transport,
     /// The revision that is spoken with it.
     pub revision: Revision,
     /// The name by which the revision is called on the wire: that of a later one, where the server speaks nothing older.
@@ -46,6 +48,28 @@ pub struct Peer {
     pub version: String,
     /// What it declared that it can do.
     pub capabilities: Capabilities,
+}
+
+/// What carries the messages to and from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// The transport of 2024-11-05.
+    OldSse,
+    /// The standard input and output of a process.
+    Stdio,
+}
+
+impl Transport {
+    /// Its name in manifests and status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StreamableHttp => "StreamableHTTP",
+            Self::OldSse => "SSE",
+            Self::Stdio => "Stdio",
+        }
+    }
 }
 
 impl Health {
@@ -78,6 +102,7 @@ impl Peer {
     /// A server that is taken to speak the Modern revision called `name`, and was not asked.
     pub(crate) fn taken_for(name: &str) -> Self {
         Self {
+            transport: Transport::StreamableHttp,
             revision: Revision::LATEST,
             revision_name: name.to_owned().into(),
             name: String::new(),

@@ -62,6 +62,7 @@ impl Upstream {
         let Terms {
             timeouts,
             pin,
+            transport,
             notifications,
         } = terms;
         let stop = CancellationToken::new();
@@ -70,7 +71,7 @@ impl Upstream {
             name,
             endpoint,
             timeouts,
-            known: Arc::new(Known::new(pin, notifications)),
+            known: Arc::new(Known::new(pin, transport, notifications)),
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),
             wake: Notify::new(),

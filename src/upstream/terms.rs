@@ -10,9 +10,23 @@ pub struct Terms {
     pub timeouts: Timeouts,
     /// Which protocol is spoken with it.
     pub pin: Pin,
+    /// How it is reached, if over HTTP.
+    pub transport: HttpTransport,
     /// Whether changes are listened for. Without, its lists are read again when they are old, and no resource is
     /// subscribed to.
     pub notifications: bool,
+}
+
+/// How a server is reached over HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpTransport {
+    /// By Streamable HTTP, and by the transport of 2024-11-05 where there is no such thing.
+    #[default]
+    Auto,
+    /// By Streamable HTTP.
+    StreamableHttp,
+    /// By the transport of 2024-11-05.
+    OldSse,
 }
 
 impl Default for Terms {
@@ -20,6 +34,7 @@ impl Default for Terms {
         Self {
             timeouts: Timeouts::default(),
             pin: Pin::None,
+            transport: HttpTransport::Auto,
             notifications: true,
         }
     }

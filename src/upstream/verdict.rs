@@ -20,6 +20,8 @@ pub(crate) struct VerdictMemory(Mutex<Option<Remembered>>);
 pub(crate) enum LegacyWay {
     /// By a handshake, over Streamable HTTP or standard input and output.
     Handshake,
+    /// By a handshake over the transport of 2024-11-05.
+    OldSse,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -149,10 +149,10 @@ fn what_is_wrong_with_an_entry_is_told() {
             "has both command and url; remove one of them",
         ),
         (
-            r#""type": "sse", "url": "http://x""#,
-            "a.type: sse is not spoken yet, only Streamable HTTP is",
+            r#""type": "ws", "url": "http://x""#,
+            "a.type: must be stdio, http or sse",
         ),
-        (r#""type": "ws", "url": "http://x""#, "a.type: must be stdio or http"),
+        (r#""type": "sse", "command": "a""#, "a.type: goes with url"),
         (r#""type": "http", "command": "a""#, "a.type: goes with url"),
         (r#""type": "stdio", "url": "http://x""#, "a.type: goes with command"),
         (r#""command": """#, "a.command: must not be empty"),

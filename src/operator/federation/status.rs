@@ -316,6 +316,7 @@ mod tests {
                 url,
                 headers: http::HeaderMap::new(),
             }),
+            transport: None,
             server_info: (state == UpstreamState::Ready).then_some(info),
             state,
             catalog: None,

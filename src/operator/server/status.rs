@@ -13,6 +13,7 @@ use crate::api::condition::{
     ACCEPTED, AVAILABLE, ConditionStatus, READY, RECONCILING, RESOLVED_REFS, STALLED, VERIFIED,
 };
 use crate::api::server::{Address, CatalogStatus, ServerInfo};
+use crate::api::source::{ContainerTransportType, RemoteTransportType};
 use crate::api::{MCPServer, MCPServerStatus};
 use crate::fleet::{ServerObservation, UpstreamState};
 use crate::operator::conditions::Conditions;
@@ -69,7 +70,7 @@ pub fn status(server: &MCPServer, facts: &Facts<'_>) -> MCPServerStatus {
         observed_generation: server.metadata.generation,
         conditions: conditions.finish(),
         address: facts.plan.endpoint.as_ref().ok().and_then(address),
-        transport: facts.plan.endpoint.is_ok().then(|| "StreamableHTTP".to_owned()),
+        transport: facts.plan.endpoint.is_ok().then(|| seen.transport(server).to_owned()),
         server_info,
         replicas: container.then(|| rollout.map_or(0, |rollout| rollout.total)),
         ready_replicas: container.then(|| rollout.map_or(0, |rollout| rollout.ready)),
@@ -103,6 +104,25 @@ impl<'a> Seen<'a> {
                 Self::Failed(observation, reason, message)
             }
         }
+    }
+
+    /// The transport in use, or the one that is tried first.
+    fn transport(self, server: &MCPServer) -> &'static str {
+        let used = match self {
+            Self::Disabled | Self::Nothing => None,
+            Self::Ready(seen) | Self::Failed(seen, ..) => seen.transport,
+        };
+        let spec = &server.spec;
+        let is_old = spec
+            .container
+            .as_ref()
+            .is_some_and(|it| it.transport.type_ == ContainerTransportType::SSE)
+            || spec
+                .remote
+                .as_ref()
+                .and_then(|it| it.transport)
+                .is_some_and(|it| it.type_ == RemoteTransportType::SSE);
+        used.unwrap_or(if is_old { "SSE" } else { "StreamableHTTP" })
     }
 
     /// What the server says of itself and offers; the last known until there is news.

@@ -48,6 +48,7 @@ fn observed(url: &str, state: UpstreamState) -> ServerObservation {
             headers: http::HeaderMap::new(),
         }),
         state,
+        transport: None,
         server_info: None,
         catalog: Some(CatalogStatus {
             tools: 4,

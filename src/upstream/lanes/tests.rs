@@ -7,7 +7,6 @@ use tokio::time::{Instant, timeout};
 use super::*;
 use crate::mcp::{Features, Members, Method};
 use crate::metrics::Metrics;
-use crate::upstream::Pin;
 use crate::upstream::endpoint::StdioCommand;
 use crate::upstream::known::Known;
 use crate::upstream::questions::Questions;
@@ -62,7 +61,7 @@ impl Fixture {
             &endpoint,
             timeouts,
             &Questions::none(),
-            &Arc::new(Known::new(Pin::default(), true)),
+            &Arc::new(Known::default()),
         )
         .await;
         Self {

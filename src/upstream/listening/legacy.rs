@@ -37,7 +37,8 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
                     None => pending().await,
                 }
             }
-            Link::Stdio(_) => {
+            // What it says comes on the one stream that there is.
+            Link::OldSse(_) | Link::Stdio(_) => {
                 beginning.settle(connection);
                 pending().await
             }

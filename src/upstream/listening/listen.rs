@@ -68,6 +68,7 @@ async fn run(connection: &Connection, id: u64, body: Bytes) -> End {
     let said = async {
         match connection.link() {
             Link::Http(link) => over_http(connection, link, id, body).await,
+            Link::OldSse(_) => End::NotServed,
             Link::Stdio(child) => match child.request(id, body, None).await {
                 Ok(answer) => judge(&answer),
                 Err(_) => End::Broken,

@@ -26,6 +26,7 @@ use super::endpoint::Timeouts;
 use super::error::Error;
 use super::open::Opening;
 use super::pin::Pin;
+use super::terms::HttpTransport;
 use crate::defaults;
 use crate::mcp::Era;
 
@@ -66,7 +67,7 @@ pub(super) async fn listen_on_lane(connection: &Connection, timeouts: Timeouts) 
             Some(error) => error,
             None => pending().await,
         },
-        Link::Http(_) => pending().await,
+        Link::Http(_) | Link::OldSse(_) => pending().await,
         Link::Stdio(_) => notifications_of_process(connection).await,
     }
 }
@@ -114,19 +115,23 @@ async fn notifications_of_process(connection: &Connection) -> Error {
 /// Asks a server that was found to be Legacy, now and then, whether it still is: a rolling update may have replaced it
 /// without breaking the connection.
 async fn upgrade(connection: &Connection, timeouts: Timeouts) -> Error {
-    let (Link::Http(link), Era::Legacy, Pin::None) =
-        (connection.link(), connection.peer().era(), &connection.known().pin)
-    else {
-        return pending().await;
+    let known = connection.known();
+    let http = match connection.link() {
+        Link::Http(link) => &link.http,
+        Link::OldSse(old_sse) if known.transport == HttpTransport::Auto => &old_sse.http,
+        Link::OldSse(_) | Link::Stdio(_) => return pending().await,
     };
+    if connection.peer().era() == Era::Modern || known.pin != Pin::None {
+        return pending().await;
+    }
     let opening = Opening {
         limit: timeouts.connect,
         questions: connection.questions(),
-        known: connection.known(),
+        known,
     };
     loop {
         sleep(defaults::ERA_VERDICT_TTL).await;
-        if opening.finds_modern(&link.http).await {
+        if opening.finds_modern(http).await {
             return Error::Outdated;
         }
     }

@@ -10,7 +10,7 @@ use crate::mcp::{Envelope, Id, MessageError, notice};
 
 /// One message of a child.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Incoming {
+pub(in crate::upstream) enum Incoming {
     /// The answer to our request of this id: the whole message, as it was written.
     Answer(u64, Bytes),
     /// Progress of our request of this id: the whole message, as it was written.
@@ -29,7 +29,7 @@ pub(super) enum Incoming {
 
 /// Why a line is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Junk {
+pub(in crate::upstream) enum Junk {
     /// A banner or a log line, most often.
     NotJson,
     /// JSON, but no JSON-RPC message.
@@ -44,7 +44,7 @@ pub(super) enum Junk {
 const BATCH_MAX: usize = 1_024;
 
 /// Reads one line: a message, or a batch of them, which a 2025-03-26 peer may send.
-pub(super) fn read(line: &Bytes) -> Vec<Incoming> {
+pub(in crate::upstream) fn read(line: &Bytes) -> Vec<Incoming> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Vec::new();
     }

@@ -4,7 +4,7 @@
 //! the callers that wait for it, and a child that talks without end holds up nobody at all.
 
 mod calls;
-mod incoming;
+pub(super) mod incoming;
 mod notifications;
 mod outbox;
 mod session;

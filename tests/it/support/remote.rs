@@ -1,4 +1,4 @@
-//! Servers of other people over Streamable HTTP, each on a port of its own on loopback.
+//! Servers of other people over HTTP, each on a port of its own on loopback.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -29,6 +29,10 @@ pub(crate) enum Remote {
     Go,
     /// server-everything: Legacy, with sessions and answers as event streams.
     Everything,
+    /// The same over HTTP with server-sent events, the transport of 2024-11-05.
+    EverythingSse,
+    /// The official Python SDK v1, over that as well.
+    PythonV1Sse,
     /// The server of the conformance suite: both eras.
     DualEra,
     /// The same as one that knows the Legacy era only.
@@ -69,6 +73,8 @@ impl Remote {
             Self::Rmcp => "rmcp",
             Self::Go => "go",
             Self::Everything => "everything",
+            Self::EverythingSse => "everything-sse",
+            Self::PythonV1Sse => "python-v1-sse",
             Self::DualEra => "dual-era",
             Self::LegacyOnly => "legacy-only",
             Self::ModernOnly => "modern-only",
@@ -97,6 +103,21 @@ impl Remote {
             Self::PythonV1 => peers.python(Python::McpV1, "servers/python_v1.py"),
             Self::PythonV2 => peers.python(Python::McpV2, "servers/python_v2.py"),
             Self::FastMcp => peers.python(Python::FastMcp, "servers/fastmcp_v4.py"),
+            Self::PythonV1Sse => {
+                let mut command = peers.python(Python::McpV1, "servers/python_v1.py");
+                command.arg("--sse");
+                command
+            }
+            Self::EverythingSse => {
+                let port = free_port();
+                let mut command = peers.npm_server("everything");
+                command.arg("sse").env("PORT", port.to_string());
+                let running = elsewhere(command, port, "running on port").await;
+                return RunningRemote {
+                    url: running.url.replace("/mcp", "/sse"),
+                    ..running
+                };
+            }
             Self::Rmcp => Command::new(peers::rmcp_server().expect("the example is built")),
             Self::DualEra => conformance("dual"),
             Self::LegacyOnly => conformance("legacy"),

@@ -144,6 +144,7 @@ fn observe(input: &PlanInput, states: &BTreeMap<ObjectKey, UpstreamState>) -> Ob
         let observation = ServerObservation {
             endpoint: planned.endpoint.clone(),
             state,
+            transport: None,
             server_info: ready.then(|| ServerInfo {
                 name: key.name.clone(),
                 version: "1.0.0".into(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -19,6 +19,8 @@ use super::wire;
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) http: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
     pub(crate) text: String,
@@ -31,6 +33,12 @@ impl Seen {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|v| v.to_str().ok())
+    }
+
+    /// The value of this name in the query of its address.
+    pub(crate) fn query(&self, name: &str) -> Option<String> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
     }
 
     /// A response to this request.
@@ -211,11 +219,13 @@ pub(crate) fn modern(seen: &Seen, tools: &Value) -> Answer {
     }
 }
 
-async fn handle(State(shared): State<Shared>, http: Method, headers: HeaderMap, body: Bytes) -> Response {
+async fn handle(State(shared): State<Shared>, http: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let text = String::from_utf8_lossy(&body).into_owned();
     let body = serde_json::from_str(&text).unwrap_or(Value::Null);
     let seen = Seen {
         http: http.clone(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
         headers,
         body,
         text,

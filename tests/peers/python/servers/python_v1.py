@@ -1,4 +1,4 @@
-"""A server on the official Python SDK v1, the handshake era only, over Streamable HTTP with sessions or over stdio."""
+"""A server on the official Python SDK v1, the handshake era only, over Streamable HTTP with sessions, HTTP+SSE or stdio."""
 
 from mcp.server.fastmcp import FastMCP
 
@@ -16,5 +16,7 @@ def echo(message: str) -> str:
 arguments = read_arguments()
 if arguments.stdio:
     server.run("stdio")
+elif arguments.sse:
+    serve(server.sse_app(), arguments.port, "/sse")
 else:
     serve(server.streamable_http_app(), arguments.port)
