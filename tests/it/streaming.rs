@@ -1,12 +1,16 @@
 //! Answers that take their time: when they become event streams, and what comes on those.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, timeout};
 
+use crate::support::event_stream::EventStream;
 use crate::support::gateway::TestGateway;
-use crate::support::http::Reply;
+use crate::support::http::{self, Reply};
 use crate::support::upstream::{self, Answer, Upstream};
 
 const TOOLS: [&str; 3] = ["quick", "slow", "talkative"];
@@ -195,4 +199,51 @@ async fn log_messages_come_on_the_stream_of_a_modern_request_that_names_a_level(
     assert_eq!(events.len(), 2);
     let sent = &server.seen_of("tools/call")[0].body["params"]["_meta"];
     assert_eq!(sent["io.modelcontextprotocol/logLevel"], "info");
+}
+
+/// A proxy that cuts connections on which nothing comes from the server for `idle`.
+async fn impatient_proxy(to: SocketAddr, idle: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                let (mut from_client, mut to_client) = client.split();
+                let (mut from_server, mut to_server) = server.split();
+                let answers = async {
+                    let mut chunk = [0; 4096];
+                    while let Ok(Ok(read @ 1..)) = timeout(idle, from_server.read(&mut chunk)).await {
+                        to_client.write_all(&chunk[..read]).await.unwrap();
+                    }
+                };
+                tokio::select! {
+                    () = answers => {}
+                    Err(_) = tokio::io::copy(&mut from_client, &mut to_server) => {}
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_silent_call_outlives_a_proxy_that_cuts_silent_connections() {
+    let server = Upstream::start(|seen| script(seen, true)).await;
+    for (keep_alive, arrives) in [("200ms", true), ("1m", false)] {
+        let spec = json!({"streaming": {"delay": "100ms", "keepAlive": keep_alive}});
+        let gateway = TestGateway::ready_with(&[("s", server.address)], spec).await;
+        let proxy = impatient_proxy(gateway.address, Duration::from_secs(1)).await;
+        let params = json!({"name": "s__slow", "arguments": {}, "_meta": modern_meta(json!({}))});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "s__slow"),
+        ];
+        let request = http::legacy(&format!("http://{proxy}/default/fed/mcp"), &body, headers);
+        let mut stream = EventStream::open(&http::client(), request).await;
+        let answer = stream.message().await;
+        assert_eq!(answer.is_some(), arrives, "{keep_alive}: {answer:?}");
+    }
 }

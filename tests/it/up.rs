@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::http::Request;
+use http_body_util::Full;
+use mcpfleet::mcp::Revision;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
+use crate::support::event_stream::EventStream;
 use crate::support::http;
 use crate::support::up::Up;
 
@@ -456,4 +460,49 @@ async fn namespaces_are_known_by_their_names_and_by_nothing_else() {
         !printed.output.iter().any(|line| line.contains("member open")),
         "{printed:#?}"
     );
+}
+
+#[tokio::test]
+async fn asked_to_stop_it_ends_streams_with_a_word_and_waits_for_none() {
+    let files = Files::new();
+    let path = files.write_servers(&["one"], "first");
+    let up = Up::start(&[&path], |_| {});
+    let url = up.endpoint("default").await;
+    up.ready("one").await;
+    let client = http::client();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let mut subscriptions = Vec::new();
+    for id in [json!("a"), json!(2)] {
+        let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+        let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params});
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "subscriptions/listen"),
+        ];
+        let mut stream = EventStream::open(&client, http::legacy(&url, &listen, headers)).await;
+        stream.next().await;
+        subscriptions.push((id, stream));
+    }
+    let session = http::open_session(&client, &url, Revision::LATEST_LEGACY, &[])
+        .await
+        .unwrap();
+    let get = Request::get(&url)
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", session)
+        .header("mcp-protocol-version", "2025-11-25");
+    let mut heard = EventStream::open(&client, get.body(Full::default()).unwrap()).await;
+    assert!(heard.event().await.is_some());
+
+    let asked = Instant::now();
+    let stopped = tokio::spawn(up.stop());
+    for (id, stream) in &mut subscriptions {
+        let last = stream.next().await;
+        assert_eq!((&last["id"], &last["result"]["resultType"]), (&*id, &json!("complete")));
+        stream.end().await;
+    }
+    heard.end().await;
+    assert!(stopped.await.unwrap().success());
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
 }

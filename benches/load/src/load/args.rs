@@ -31,8 +31,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "hello")]
     pub(crate) expect: String,
     /// How many connections to keep busy.
-    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=4096))]
     pub(crate) connections: u16,
+    /// How many streams to hold open beside them, on which the endpoint tells of changes.
+    #[arg(short, long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16384))]
+    pub(crate) listeners: u16,
     /// How long to measure, in seconds.
     #[arg(short, long, default_value = "5", value_parser = parse_seconds)]
     pub(crate) duration: Duration,

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, StatusCode};
+use hyper::http::request::Builder;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -52,7 +54,36 @@ impl<'a> Connection<'a> {
 
     /// Sends one JSON-RPC request and reads its whole answer. `name` is what the request is about.
     pub(crate) async fn post(&mut self, method: &str, name: Option<&str>, body: Bytes) -> Result<Answer, String> {
-        self.http.ready().await.map_err(|error| format!("ready: {error}"))?;
+        let response = self.send(method, name, body).await?;
+        let status = response.status();
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let session = header("mcp-session-id").map(String::from);
+        let is_stream = header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let body = mcpfleet_load::read_body(response.into_body()).await?;
+        let message = if is_stream { last_event(&body)? } else { body };
+        Ok(Answer {
+            status,
+            message,
+            session,
+        })
+    }
+
+    /// Opens the stream on which the session hears.
+    pub(crate) async fn get(&mut self) -> Result<Response<Incoming>, String> {
+        let request = Request::get(&self.args.url.path)
+            .header("host", &self.args.url.authority)
+            .header("accept", "text/event-stream")
+            .header("mcp-protocol-version", self.args.era.revision());
+        self.exchange(request, Bytes::new()).await
+    }
+
+    /// Sends one JSON-RPC request; its answer is still to be read.
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        name: Option<&str>,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
         let mut request = Request::post(&self.args.url.path)
             .header("host", &self.args.url.authority)
             .header("content-type", "application/json")
@@ -66,28 +97,19 @@ impl<'a> Connection<'a> {
                 request = request.header("mcp-name", name);
             }
         }
+        self.exchange(request, body).await
+    }
+
+    async fn exchange(&mut self, mut request: Builder, body: Bytes) -> Result<Response<Incoming>, String> {
         if let Some(session) = &self.session {
             request = request.header("mcp-session-id", session);
         }
         let request = request
             .body(Full::new(body))
             .map_err(|error| format!("request: {error}"))?;
-        let response = self
-            .http
-            .send_request(request)
-            .await
-            .map_err(|error| format!("send: {error}"))?;
-        let status = response.status();
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let session = header("mcp-session-id").map(String::from);
-        let is_stream = header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let body = mcpfleet_load::read_body(response.into_body()).await?;
-        let message = if is_stream { last_event(&body)? } else { body };
-        Ok(Answer {
-            status,
-            message,
-            session,
-        })
+        self.http.ready().await.map_err(|error| format!("ready: {error}"))?;
+        let response = self.http.send_request(request).await;
+        response.map_err(|error| format!("send: {error}"))
     }
 
     async fn initialize(&mut self) -> Result<(), String> {

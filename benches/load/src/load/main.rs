@@ -2,6 +2,7 @@
 
 mod args;
 mod connection;
+mod listener;
 mod process;
 mod tally;
 mod worker;
@@ -23,6 +24,10 @@ use tally::Tally;
 #[derive(Serialize)]
 struct Report {
     connections: u16,
+    /// Streams that were held open.
+    listeners: usize,
+    /// Messages that came on them.
+    events: usize,
     /// How long was measured.
     seconds: f64,
     /// Right answers in that time.
@@ -45,7 +50,7 @@ struct Report {
 async fn main() -> anyhow::Result<ExitCode> {
     let report = LocalSet::new().run_until(measure(Args::parse().into())).await;
     println!("{}", serde_json::to_string(&report)?);
-    Ok(if report.errors > 0 || report.calls == 0 {
+    Ok(if report.errors > 0 || (report.connections > 0 && report.calls == 0) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -55,6 +60,11 @@ async fn main() -> anyhow::Result<ExitCode> {
 async fn measure(args: Rc<Args>) -> Report {
     let tally = Rc::new(RefCell::new(Tally::default()));
     let start = Instant::now();
+    let listeners = (0..args.listeners).map(|_| {
+        let (args, tally) = (args.clone(), tally.clone());
+        tokio::task::spawn_local(async move { listener::listen(&args, start, &tally).await })
+    });
+    let listeners: Vec<_> = listeners.collect();
     let workers: Vec<_> = (0..args.connections)
         .map(|_| {
             let (args, tally) = (args.clone(), tally.clone());
@@ -64,7 +74,7 @@ async fn measure(args: Rc<Args>) -> Report {
     let usage = || args.pid.map(Usage::of);
     sleep_until(start + args.warm_up).await;
     let (measured, before) = (Instant::now(), usage());
-    for worker in workers {
+    for worker in workers.into_iter().chain(listeners) {
         worker.await.unwrap_or_default(); // an error: it panicked, and said so
     }
     let (seconds, after) = (measured.elapsed().as_secs_f64(), usage());
@@ -73,6 +83,8 @@ async fn measure(args: Rc<Args>) -> Report {
     let [p50_ms, p90_ms, p99_ms, p999_ms] = tally.quantiles([500, 900, 990, 999]);
     Report {
         connections: args.connections,
+        listeners: tally.listeners,
+        events: tally.events,
         seconds,
         calls,
         calls_per_second: calls as f64 / seconds,

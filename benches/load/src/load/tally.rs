@@ -7,6 +7,10 @@ use std::time::Duration;
 pub(crate) struct Tally {
     /// In microseconds.
     latencies: Vec<u64>,
+    /// Streams that were opened to hear of changes.
+    pub(crate) listeners: usize,
+    /// Messages that came on them.
+    pub(crate) events: usize,
     /// Requests that went wrong, those of the warm-up included.
     pub(crate) errors: u64,
     /// What went wrong first.
