@@ -13,7 +13,7 @@ use crate::fleet::ObjectKey;
 #[derive(Debug, Parser)]
 #[command(name = "mcpfleet", version, about, max_term_width = 100)]
 pub struct Cli {
-    /// How log lines are written to standard error. RUST_LOG chooses which.
+    /// How log lines are written to standard error. RUST_LOG chooses which, such as debug; by default info and above.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "MCPFLEET_LOG_FORMAT")]
     pub log_format: LogFormat,
     /// What to do.
@@ -67,7 +67,7 @@ pub struct Up {
         value_parser = address
     )]
     pub admin_listen: SocketAddr,
-    /// The federation that is also served at /mcp; the only one, if there is only one.
+    /// The federation that is also served at /mcp. Without this flag it is the only one, as long as there is only one.
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = object_key)]
     pub default_federation: Option<ObjectKey>,
     /// How long requests in flight may take to finish when the process is asked to stop, such as 500ms, 25s or 1m30s.
