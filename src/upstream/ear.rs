@@ -17,6 +17,9 @@ pub trait Ear: fmt::Debug + Send + Sync {
 
     /// Takes a request of the server that belongs to the call. To drop it is to refuse it.
     fn asked(&self, asked: Asked);
+
+    /// Takes note that the server asked for what the client did not declare, and was refused.
+    fn lacked(&self, _kind: Asking) {}
 }
 
 /// What a server asks of the client that it works for.

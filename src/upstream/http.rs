@@ -23,6 +23,7 @@ use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
 use crate::body::{self, BodyError};
 use crate::defaults;
+use crate::mcp::asking::Asking;
 use crate::mcp::{Envelope, Kind, headers, message, notice, printable};
 
 /// One server's endpoint with a connection pool of its own.
@@ -306,7 +307,15 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
             }
             Seen::Other
         }
-        Kind::Request { id, .. } => Seen::Request(question.questions.hear(question.call, id, &envelope)),
+        Kind::Request { id, method } => {
+            // Where nobody can be asked, no call is kept in mind; whose stream it is, is known all the same.
+            if question.call.is_none()
+                && let (Some(ear), Some(kind)) = (question.ear, Asking::of_method(method))
+            {
+                ear.lacked(kind);
+            }
+            Seen::Request(question.questions.hear(question.call, id, &envelope))
+        }
     })
 }
 

@@ -643,3 +643,39 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn what_a_legacy_server_asks_in_vain_and_fails_without_is_named_to_a_modern_client() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "tools/call" => {
+            let fails = seen.body["params"]["name"] == "needs";
+            Answer::Stream(vec![
+                (Duration::ZERO, json!({
+                    "jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1},
+                })),
+                (Duration::from_millis(100), json!({
+                    "jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": [], "isError": fails},
+                })),
+            ])
+        }
+        "" => Answer::status(202),
+        _ => upstream::legacy(
+            seen,
+            &json!(["needs", "copes"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))),
+        ),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for capabilities in [json!({}), json!({"elicitation": {}})] {
+        let needs = modern_call(&gateway, json!({"name": "s__needs"}), capabilities.clone()).await;
+        assert_eq!(needs["error"]["code"], -32021, "{capabilities}: {needs}");
+        assert_eq!(
+            needs["error"]["data"],
+            json!({"requiredCapabilities": {"sampling": {}}})
+        );
+        let copes = modern_call(&gateway, json!({"name": "s__copes"}), capabilities).await;
+        assert_eq!(copes["result"]["resultType"], "complete", "{copes}");
+    }
+    let legacy = gateway.legacy("tools/call", json!({"name": "s__needs"})).await;
+    assert_eq!(legacy["result"]["isError"], true, "{legacy}");
+}

@@ -11,6 +11,7 @@
 //! | Modern | Legacy | [`modern_client`], [`parked`]: the call waits while the client is given a result that asks |
 
 mod asks;
+mod lacks;
 mod legacy_client;
 mod modern_client;
 mod parked;

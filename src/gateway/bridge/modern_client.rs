@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::lacks::{LackingEar, Lacks};
 use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
 use super::{Arrived, Hop, questions};
@@ -67,8 +68,7 @@ pub(super) struct Asker<'a> {
 
 impl Asker<'_> {
     async fn begin(&self, responses: Option<&str>) -> Answer {
-        let asks_while_it_works = self.hop.upstream.revision().is_none_or(|it| it.era() == Era::Legacy);
-        if asks_while_it_works && self.features.is_interactive() && self.keys().is_some() {
+        if self.asks_while_it_works() && self.features.is_interactive() && self.keys().is_some() {
             return Conversation::begin(*self).go_on(*self).await;
         }
         let answers = responses.map(|text| Answers {
@@ -79,10 +79,20 @@ impl Asker<'_> {
     }
 
     async fn call(&self, answers: Option<Answers<'_>>) -> Answer {
-        let ear = self.relay().map(|relay| Arc::new(relay) as Arc<dyn Ear>);
-        let call = self.hop.call(self.features, self.owner(), ear);
+        let ear = Arc::new(LackingEar {
+            relay: self.relay(),
+            ..LackingEar::default()
+        });
+        let hears = self.asks_while_it_works() || ear.relay.is_some();
+        let heard = hears.then(|| Arc::clone(&ear) as Arc<dyn Ear>);
+        let call = self.hop.call(self.features, self.owner(), heard);
         let reply = self.hop.upstream.call(Call { answers, ..call }).await;
-        self.arrived(&reply)
+        self.arrived(&reply, &ear.lacks)
+    }
+
+    /// Whether the server asks while it works, as far as that is known.
+    fn asks_while_it_works(&self) -> bool {
+        self.hop.upstream.revision().is_none_or(|it| it.era() == Era::Legacy)
     }
 
     /// Calls a Legacy server again that wanted pages to be visited first. It tells when they were, though not to this
@@ -94,7 +104,7 @@ impl Asker<'_> {
                 return conversation.go_on(*self).await;
             };
             if pages(&reply).is_none() {
-                return self.arrived(&reply);
+                return self.arrived(&reply, conversation.lacks());
             }
             sleep(Duration::from_secs(1 << attempt.min(3))).await;
         }
@@ -103,7 +113,10 @@ impl Asker<'_> {
     }
 
     /// What a server's answer is to the client, in whichever way it asks.
-    pub(super) fn arrived(&self, reply: &Result<Reply, Error>) -> Answer {
+    pub(super) fn arrived(&self, reply: &Result<Reply, Error>, lacks: &Lacks) -> Answer {
+        if let Some(required) = lacks.required(reply) {
+            return self.needs(&required);
+        }
         if let Some(answer) = self.lacking(reply) {
             return answer;
         }
@@ -139,6 +152,26 @@ impl Asker<'_> {
             status: StatusCode::BAD_REQUEST,
             ..Answer::new(body, Outcome::UpstreamError)
         })
+    }
+
+    /// The answer to a client that lacks these capabilities (2026-07-28, errors).
+    fn needs(&self, required: &Value) -> Answer {
+        let names: Vec<_> = required
+            .as_object()
+            .into_iter()
+            .flat_map(|all| all.keys().cloned())
+            .collect();
+        let text = format!(
+            "member {:?} needs a client with {}",
+            self.hop.member.name,
+            names.join(", ")
+        );
+        let error = RpcError::new(RpcError::MISSING_CLIENT_CAPABILITY, text);
+        let error = error.with_data(serde_json::json!({"requiredCapabilities": required}));
+        Answer {
+            status: StatusCode::BAD_REQUEST,
+            ..Answer::refused(self.hop.request, &error)
+        }
     }
 
     /// A Modern server's questions for the client, their state sealed.

@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::lacks::Lacks;
 use super::modern_client::Asker;
 use super::questions;
 use super::state::Continued;
@@ -77,6 +78,7 @@ impl Conversation {
         let ear = Arc::new(ParkingEar {
             questions: sender,
             relay: Mutex::default(),
+            lacks: Lacks::default(),
         });
         let hop = asker.hop;
         let call = OwnCall {
@@ -105,7 +107,7 @@ impl Conversation {
         if self.pending.is_empty()
             && let Some(reply) = self.until_asked(asker).await
         {
-            return asker.arrived(&reply);
+            return asker.arrived(&reply, self.lacks());
         }
         self.park(asker).await
     }
@@ -136,6 +138,11 @@ impl Conversation {
                 return None;
             }
         }
+    }
+
+    /// What the server asked for in vain.
+    pub(super) fn lacks(&self) -> &Lacks {
+        &self.ear.lacks
     }
 
     /// Goes on with what the client answered, a JSON object.
@@ -233,6 +240,7 @@ struct Pending {
 struct ParkingEar {
     questions: mpsc::Sender<Asked>,
     relay: Mutex<Option<Relay>>,
+    lacks: Lacks,
 }
 
 impl ParkingEar {
@@ -251,6 +259,10 @@ impl Ear for ParkingEar {
 
     fn asked(&self, asked: Asked) {
         drop(self.questions.try_send(asked));
+    }
+
+    fn lacked(&self, kind: Asking) {
+        self.lacks.note(kind);
     }
 }
 

@@ -123,9 +123,13 @@ impl Questions {
         let members =
             Members::parse(params).filter(|_| message::depth_within(params.as_bytes(), defaults::JSON_DEPTH_MAX));
         match members {
-            _ if !declares(&self.declared, kind) => Heard::Reply(refused(id, &unknown(method))),
+            _ if !declares(&self.declared, kind) => {
+                self.tell_lack(call, kind);
+                Heard::Reply(refused(id, &unknown(method)))
+            }
             Some(members) if self.declared.can_be_asked(kind, &members) => self.ask(call, id, kind, params),
             Some(_) => {
+                self.tell_lack(call, kind);
                 let text = format!("The client did not declare this way of {method}");
                 Heard::Reply(refused(id, &RpcError::new(RpcError::INVALID_PARAMS, text)))
             }
@@ -136,6 +140,17 @@ impl Questions {
                 );
                 Heard::Reply(refused(id, &error))
             }
+        }
+    }
+
+    /// Tells the client's side of `call`, or of the one that is meant where none is named, what the server asked in vain.
+    fn tell_lack(&self, call: Option<&Begun>, kind: Asking) {
+        let ear = match call {
+            Some(begun) => begun.ear().cloned(),
+            None => self.lock().unnamed(self.unnamed).and_then(|call| call.ear.clone()),
+        };
+        if let Some(ear) = ear {
+            ear.lacked(kind);
         }
     }
 

@@ -129,7 +129,7 @@ fn without_the_gateway_every_scenario_passes() {
     }
 }
 
-/// Fails unless the scenario passes, or its feature is known to be missing and it fails.
+/// Fails unless the scenario passes, or is known to be impossible and fails.
 fn judge(setting: Setting, revision: Revision, scenario: &str) {
     let (Some(run), Some(direct)) = (run(setting, revision), run(Setting::Direct, revision)) else {
         return;
@@ -137,16 +137,16 @@ fn judge(setting: Setting, revision: Revision, scenario: &str) {
     let run = run.as_ref().as_ref().unwrap();
     let direct = direct.as_ref().as_ref().unwrap();
     let faults = faults(scenario, &run.findings, Some(&direct.findings));
-    match gaps::missing(setting, revision, scenario) {
+    match gaps::impossible(setting, revision, scenario) {
         None => assert!(
             faults.is_empty(),
             "{scenario}:\n{}--- the gateway\n{}",
             faults.concat(),
             run.printed.errors.join("\n")
         ),
-        Some(feature) => assert!(
+        Some(what) => assert!(
             !faults.is_empty(),
-            "{scenario} passes now, so {feature:?} is not missing any more: take it out of NOT_YET"
+            "{scenario} passes, so this is possible after all: {what}"
         ),
     }
 }

@@ -26,6 +26,8 @@ const { port, era } = parseArgs({
 /** Session id → its server and transport. */
 const sessions = new Map();
 const history = new History();
+/** How many tools and prompts came later: for every session, and for every request without one. */
+const added = { tools: 0, prompts: 0 };
 
 const modern = createMcpHandler(build, { onerror: error => console.error(error) });
 const answerModern = toNodeHandler(modern);
@@ -63,18 +65,33 @@ function build() {
   registerQuestions(server);
   registerResources(server);
   registerPrompts(server);
+  for (let number = 1; number <= added.tools; number++) addTool(server, number);
+  for (let number = 1; number <= added.prompts; number++) addPrompt(server, number);
   registerTrigger(server, 'test_trigger_tool_change', () => {
+    added.tools++;
+    for (const session of sessions.values()) addTool(session.server, added.tools);
     modern.notify.toolsChanged();
-    for (const session of sessions.values()) session.server.sendToolListChanged();
   });
   registerTrigger(server, 'test_trigger_prompt_change', () => {
+    added.prompts++;
+    for (const session of sessions.values()) addPrompt(session.server, added.prompts);
     modern.notify.promptsChanged();
-    for (const session of sessions.values()) session.server.sendPromptListChanged();
   });
   return server;
 }
 
-/** A tool that tells everybody of a change. */
+/** Sessions are told of it by the server itself. */
+function addTool(server, number) {
+  const description = 'Is there since somebody wanted a change';
+  server.registerTool(`test_added_tool_${number}`, { description }, async () => ({ content: [] }));
+}
+
+function addPrompt(server, number) {
+  const description = 'Is there since somebody wanted a change';
+  server.registerPrompt(`test_added_prompt_${number}`, { description }, () => ({ messages: [] }));
+}
+
+/** A tool that changes something, and tells everybody. */
 function registerTrigger(server, name, tell) {
   server.registerTool(name, { description: 'Tells of a change' }, async () => {
     tell();
