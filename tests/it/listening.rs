@@ -5,13 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::http::Method;
-use mcpfleet::mcp::Era;
+use mcpfleet::fleet::UpstreamState;
+use mcpfleet::mcp::{Era, Revision};
 use mcpfleet::metrics::Metrics;
-use mcpfleet::upstream::{Endpoint, Health, HttpEndpoint, State, StdioCommand, Terms, Timeouts, Upstream as Held};
+use mcpfleet::upstream::{Endpoint, Health, HttpEndpoint, Pin, State, StdioCommand, Terms, Timeouts, Upstream as Held};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::support::gateway::{TestGateway, plan};
+use crate::support::peers::Peers;
+use crate::support::remote::Remote;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -582,4 +586,43 @@ async fn a_modern_process_is_listened_to_as_well() {
     drop(subscription);
     until_it_has(&held, "ended").await;
     held.stop().await;
+}
+
+#[tokio::test]
+async fn servers_of_other_people_are_heard_in_both_eras() {
+    let Some(peers) = Peers::installed() else { return };
+    for (remote, pin) in [
+        (Remote::TypescriptV2, Pin::None),
+        (Remote::TypescriptV2, Pin::Legacy(Revision::LATEST_LEGACY)),
+        // It tells Legacy clients nothing of this.
+        (Remote::PythonV2, Pin::None),
+    ] {
+        let running = remote.start(&peers).await;
+        let mut input = plan(&[("s", "127.0.0.1:1".parse().unwrap())]);
+        if let Ok(Endpoint::Http(http)) = &mut input.servers[0].endpoint {
+            http.url = running.url.parse().unwrap();
+        }
+        input.servers[0].terms.pin = pin.clone();
+        let mut gateway = TestGateway::start(input).await;
+        gateway
+            .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
+            .await;
+        let tools = async || {
+            gateway.modern("tools/list", json!({})).await["result"]["tools"]
+                .as_array()
+                .unwrap()
+                .len()
+        };
+        let before = tools().await;
+        let answer = gateway
+            .modern("tools/call", json!({"name": "s__add_tool", "arguments": {}}))
+            .await;
+        assert!(answer.get("result").is_some(), "{remote:?}: {answer}");
+        let deadline = Instant::now() + PATIENCE;
+        while tools().await == before {
+            assert!(Instant::now() < deadline, "{remote:?} pinned to {pin:?} was not heard");
+            sleep(Duration::from_millis(50)).await;
+        }
+        gateway.stop().await;
+    }
 }

@@ -1,6 +1,7 @@
 use std::path::Path as FilePath;
 
 use super::*;
+use crate::api::source::RemoteTransportType;
 use crate::manifest::{File, Manifests, Options, Problem, Reading, read as read_files};
 
 fn reading(text: &str) -> Reading {
@@ -34,6 +35,17 @@ fn bad(text: &str) -> Vec<String> {
 /// One entry of a map of servers.
 fn entry(body: &str) -> String {
     format!("{{\"mcpServers\": {{\n\"a\": {{{body}}}\n}}}}")
+}
+
+#[test]
+fn an_address_of_the_old_transport_is_used_by_it() {
+    let transport = |kind: &str| {
+        let manifests = good(&entry(&format!(r#""type": "{kind}", "url": "http://x/sse""#)));
+        let remote = manifests.servers[0].spec.remote.clone().unwrap();
+        remote.transport.unwrap_or_default().type_
+    };
+    assert_eq!(transport("sse"), RemoteTransportType::SSE);
+    assert_eq!(transport("http"), RemoteTransportType::Auto);
 }
 
 #[test]
