@@ -11,7 +11,7 @@ use crate::fleet::ObjectKey;
 
 /// Fleets of MCP servers as one endpoint, on Kubernetes or on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "mcpfleet", version, about, max_term_width = 100)]
+#[command(name = "mcpfleet", version, max_term_width = 100)]
 pub struct Cli {
     /// How log lines are written to standard error. RUST_LOG chooses which, such as debug; by default info and above.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "MCPFLEET_LOG_FORMAT")]

@@ -24,7 +24,7 @@ pub enum Error {
     #[error("the server refused our credentials (HTTP status {0})")]
     Auth(u16),
     /// An HTTP status that is no answer.
-    #[error("the server answered with HTTP status {0}")]
+    #[error("the server answered with HTTP status {0}{}", what_to_check(*.0))]
     Status(u16),
     /// What answers does not answer with messages.
     #[error("the server answered with {came}; {check}")]
@@ -103,6 +103,14 @@ impl Error {
             Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
         }
+    }
+}
+
+/// What to do about an HTTP status that a wrong address is answered with.
+fn what_to_check(status: u16) -> &'static str {
+    match status {
+        404 | 405 => "; check the address: the path of an MCP endpoint is often /mcp",
+        _ => "",
     }
 }
 

@@ -322,7 +322,7 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
 async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
     let status = response.status();
     let message = match media_type(&response) {
-        MediaType::EventStream if status.is_success() => {
+        MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
             return Ok(Opened::Stream(EventStream::new(response.into_body())));
         }
         MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
