@@ -65,7 +65,11 @@ impl<'c> Listener<'c> {
         let wanted = self.wanted();
         let is_held = self.current.as_ref().is_some_and(|listen| listen.filter == wanted);
         if is_held || wanted.is_empty() || self.declined.as_ref() == Some(&wanted) {
-            if !is_held {
+            if is_held {
+                let held = &wanted.resource_subscriptions;
+                let is_held = |uri: &Arc<str>| held.binary_search_by(|own| own.as_str().cmp(uri)).is_ok();
+                self.connection.known().subscriptions.settle_again(is_held);
+            } else {
                 self.current = None;
             }
             self.settle_known();

@@ -25,15 +25,6 @@ const IMPOSSIBLE: &[Gap] = &[Gap {
 const DIFFERS: &[(&str, &str)] = &[
     // The gateway answers without a stream where nothing is said before the answer.
     ("server_sse_multiple_streams", "server-sse-streams-functional"),
-    // The fixture says that its lists have changed where they have not; the gateway tells of changes that clients see.
-    (
-        "server_stateless",
-        "sep-2575-server-sends-tools-list-changed-on-subscription",
-    ),
-    (
-        "server_stateless",
-        "sep-2575-server-sends-prompts-list-changed-on-subscription",
-    ),
     // It answers before it was asked, by the name that the server will give its question: a Legacy server gives none.
     (
         "input_required_result_ignore_extra_params",

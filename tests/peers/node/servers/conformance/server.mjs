@@ -25,6 +25,8 @@ const { port, era } = parseArgs({
 
 /** Session id → its server and transport. */
 const sessions = new Map();
+/** How often the lists were changed. */
+const changes = { tools: 0, prompts: 0 };
 const history = new History();
 
 const modern = createMcpHandler(build, { onerror: error => console.error(error) });
@@ -63,23 +65,39 @@ function build() {
   registerQuestions(server);
   registerResources(server);
   registerPrompts(server);
+  for (let number = 1; number <= changes.tools; number++) registerAddedTool(server, number);
+  for (let number = 1; number <= changes.prompts; number++) registerAddedPrompt(server, number);
   registerTrigger(server, 'test_trigger_tool_change', () => {
+    changes.tools++;
+    for (const session of sessions.values()) registerAddedTool(session.server, changes.tools);
     modern.notify.toolsChanged();
-    for (const session of sessions.values()) session.server.sendToolListChanged();
   });
   registerTrigger(server, 'test_trigger_prompt_change', () => {
+    changes.prompts++;
+    for (const session of sessions.values()) registerAddedPrompt(session.server, changes.prompts);
     modern.notify.promptsChanged();
-    for (const session of sessions.values()) session.server.sendPromptListChanged();
   });
   return server;
 }
 
-/** A tool that tells everybody of a change. */
-function registerTrigger(server, name, tell) {
-  server.registerTool(name, { description: 'Tells of a change' }, async () => {
-    tell();
-    return { content: [{ type: 'text', text: 'told' }] };
+/** A tool that changes a list, of which everybody is told. */
+function registerTrigger(server, name, change) {
+  server.registerTool(name, { description: 'Changes a list' }, async () => {
+    change();
+    return { content: [{ type: 'text', text: 'changed' }] };
   });
+}
+
+function registerAddedTool(server, number) {
+  const content = [{ type: 'text', text: 'added' }];
+  server.registerTool(`added_tool_${number}`, { description: 'Added later' }, async () => ({ content }));
+}
+
+function registerAddedPrompt(server, number) {
+  const content = { type: 'text', text: 'added' };
+  server.registerPrompt(`added_prompt_${number}`, { description: 'Added later' }, async () => ({
+    messages: [{ role: 'user', content }],
+  }));
 }
 
 function isModern(request, body) {
