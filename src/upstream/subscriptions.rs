@@ -180,6 +180,23 @@ impl Subscriptions {
         }
     }
 
+    /// Tells those who hold on to a resource that was never given up, since it was let go of and held on to again before
+    /// that was looked at. Which these are, `is_accepted` says.
+    pub(crate) fn settle_again(&self, is_accepted: impl Fn(&Arc<str>) -> bool) {
+        for (uri, entry) in self.lock().iter().filter(|(uri, _)| is_accepted(uri)) {
+            let settled = entry.standing.send_if_modified(|standing| {
+                let is_waiting = *standing == Standing::Waiting;
+                if is_waiting {
+                    *standing = Standing::Accepted;
+                }
+                is_waiting
+            });
+            if settled {
+                tracing::debug!(%uri, "subscribed to again before it was given up");
+            }
+        }
+    }
+
     /// Resolves when something is to be subscribed to, or no longer, since this resolved last. For one reader.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;

@@ -532,6 +532,32 @@ async fn a_modern_server_hears_of_new_resources_by_a_new_listen_before_the_old_o
 }
 
 #[tokio::test]
+async fn who_subscribes_right_after_the_last_one_left_is_told_of_changes_too() {
+    let (streams, tools) = (Streams::default(), Tools::default());
+    let own = streams.clone();
+    let new = Upstream::start(move |seen| match seen.method() {
+        "subscriptions/listen" => own.open_for(seen, None),
+        _ => modern(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    let (gets, tools) = (Streams::default(), Tools::default());
+    let old = Upstream::start(move |seen| match seen.http {
+        Method::GET => gets.open(),
+        _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    for server in [&new, &old] {
+        let held = hold(server).await;
+        for _ in 0..3 {
+            let left = held.subscribe("a://b").await.unwrap();
+            drop(left);
+            let next = timeout(PATIENCE / 4, held.subscribe("a://b")).await;
+            next.expect("it is told that it is subscribed").unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn resources_are_subscribed_to_only_where_the_server_offers_it() {
     let tools = Tools::default();
     let server = Upstream::start(move |seen| legacy(seen, json!({"resources": {}}), &tools)).await;

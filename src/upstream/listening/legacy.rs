@@ -180,6 +180,7 @@ async fn keep_subscribed(connection: &Connection, timeouts: Timeouts) -> Error {
             // To a server that does not take it, the client is told nothing of what it still says.
             drop(ask(connection, "resources/unsubscribe", &uri, timeouts).await);
         }
+        known.subscriptions.settle_again(|uri| held.contains(uri));
         let new = wanted.into_iter().filter(|(uri, _)| !held.contains(uri));
         let new: Vec<_> = new.collect();
         let mut answers = stream::iter(new)

@@ -65,10 +65,14 @@ impl<'c> Listener<'c> {
         let wanted = self.wanted();
         let is_held = self.current.as_ref().is_some_and(|listen| listen.filter == wanted);
         if is_held || wanted.is_empty() || self.declined.as_ref() == Some(&wanted) {
-            if !is_held {
+            if is_held {
+                let held = &wanted.resource_subscriptions;
+                let is_held = |uri: &Arc<str>| held.binary_search_by(|own| own.as_str().cmp(uri)).is_ok();
+                self.connection.known().subscriptions.settle_again(is_held);
+            } else {
                 self.current = None;
+                self.refuse_new("the server does not tell of this resource");
             }
-            self.settle_known();
             beginning.settle(self.connection);
             self.wait_for_change().await;
             return false;
@@ -87,27 +91,6 @@ impl<'c> Listener<'c> {
         }
         beginning.settle(self.connection);
         false
-    }
-
-    /// Tells those who want to hear of a resource that another has just let go of what the server said of it then.
-    fn settle_known(&self) {
-        let subscriptions = &self.connection.known().subscriptions;
-        let new = subscriptions
-            .wanted()
-            .into_iter()
-            .filter(|(_, was_accepted)| !was_accepted);
-        for (uri, _) in new {
-            let held = self
-                .current
-                .as_ref()
-                .map(|listen| &listen.filter.resource_subscriptions);
-            let standing = if held.is_some_and(|held| held.iter().any(|held| **held == *uri)) {
-                Standing::Accepted
-            } else {
-                Standing::Refused("the server does not tell of this resource".into())
-            };
-            subscriptions.settle(&uri, standing);
-        }
     }
 
     fn wanted(&self) -> Filter {

@@ -25,9 +25,9 @@ const { port, era } = parseArgs({
 
 /** Session id → its server and transport. */
 const sessions = new Map();
+/** How often the lists were changed. */
+const changes = { tools: 0, prompts: 0 };
 const history = new History();
-/** How many tools and prompts came later: for every session, and for every request without one. */
-const added = { tools: 0, prompts: 0 };
 
 const modern = createMcpHandler(build, { onerror: error => console.error(error) });
 const answerModern = toNodeHandler(modern);
@@ -65,38 +65,39 @@ function build() {
   registerQuestions(server);
   registerResources(server);
   registerPrompts(server);
-  for (let number = 1; number <= added.tools; number++) addTool(server, number);
-  for (let number = 1; number <= added.prompts; number++) addPrompt(server, number);
+  for (let number = 1; number <= changes.tools; number++) registerAddedTool(server, number);
+  for (let number = 1; number <= changes.prompts; number++) registerAddedPrompt(server, number);
   registerTrigger(server, 'test_trigger_tool_change', () => {
-    added.tools++;
-    for (const session of sessions.values()) addTool(session.server, added.tools);
+    changes.tools++;
+    for (const session of sessions.values()) registerAddedTool(session.server, changes.tools);
     modern.notify.toolsChanged();
   });
   registerTrigger(server, 'test_trigger_prompt_change', () => {
-    added.prompts++;
-    for (const session of sessions.values()) addPrompt(session.server, added.prompts);
+    changes.prompts++;
+    for (const session of sessions.values()) registerAddedPrompt(session.server, changes.prompts);
     modern.notify.promptsChanged();
   });
   return server;
 }
 
-/** Sessions are told of it by the server itself. */
-function addTool(server, number) {
-  const description = 'Is there since somebody wanted a change';
-  server.registerTool(`test_added_tool_${number}`, { description }, async () => ({ content: [] }));
-}
-
-function addPrompt(server, number) {
-  const description = 'Is there since somebody wanted a change';
-  server.registerPrompt(`test_added_prompt_${number}`, { description }, () => ({ messages: [] }));
-}
-
-/** A tool that changes something, and tells everybody. */
-function registerTrigger(server, name, tell) {
-  server.registerTool(name, { description: 'Tells of a change' }, async () => {
-    tell();
-    return { content: [{ type: 'text', text: 'told' }] };
+/** A tool that changes a list, of which everybody is told. */
+function registerTrigger(server, name, change) {
+  server.registerTool(name, { description: 'Changes a list' }, async () => {
+    change();
+    return { content: [{ type: 'text', text: 'changed' }] };
   });
+}
+
+function registerAddedTool(server, number) {
+  const content = [{ type: 'text', text: 'added' }];
+  server.registerTool(`added_tool_${number}`, { description: 'Added later' }, async () => ({ content }));
+}
+
+function registerAddedPrompt(server, number) {
+  const content = { type: 'text', text: 'added' };
+  server.registerPrompt(`added_prompt_${number}`, { description: 'Added later' }, async () => ({
+    messages: [{ role: 'user', content }],
+  }));
 }
 
 function isModern(request, body) {
