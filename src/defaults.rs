@@ -108,6 +108,8 @@ pub const SESSION_STREAMS_MAX: usize = 4;
 pub const SESSION_QUEUE_MAX: usize = 64;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
+/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
+pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
 /// Most messages in one batch.
 pub const BATCH_MAX: usize = 64;
 

@@ -7,12 +7,11 @@ use http::{Method as HttpMethod, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::bridge::session_lanes;
 use super::finished::Finished;
 use super::post;
 use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
-use super::{access, get, legacy, origin};
+use super::{access, get, legacy, old_sse, origin};
 use crate::fleet::{Federation, Fleet};
 use crate::metrics::Outcome;
 
@@ -52,7 +51,7 @@ impl Endpoint {
 
     async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
         let fleet = self.shared.fleet.load_full();
-        let Some(federation) = find(&fleet, parts.uri.path()) else {
+        let Some((federation, face)) = find(&fleet, parts.uri.path()) else {
             return reply::plain(
                 StatusCode::NOT_FOUND,
                 "no federation is served here; endpoints are /NAMESPACE/NAME/mcp\n",
@@ -77,22 +76,45 @@ impl Endpoint {
             headers: parts.headers,
             started,
         };
-        match parts.method {
-            HttpMethod::POST => post::answer(visit, body).await,
-            HttpMethod::GET if federation.sessions.enabled => get::answer(&visit),
-            HttpMethod::DELETE if federation.sessions.enabled => end_session(&visit),
-            _ => reply::not_allowed(federation),
+        match (face, parts.method) {
+            (Face::Mcp, HttpMethod::POST) => post::answer(visit, body).await,
+            (Face::Mcp, HttpMethod::GET) if federation.sessions.enabled => get::answer(&visit),
+            (Face::Mcp, HttpMethod::DELETE) if federation.sessions.enabled => end_session(&visit),
+            (Face::Mcp, _) => reply::not_allowed(federation),
+            (Face::OldStream, HttpMethod::GET) => old_sse::open(visit),
+            (Face::OldMessages, HttpMethod::POST) => old_sse::take(visit, parts.uri.query(), body).await,
+            (Face::OldStream, _) => reply::only("GET, OPTIONS", "only GET is served here\n"),
+            (Face::OldMessages, _) => reply::only("POST, OPTIONS", "only POST is served here\n"),
         }
     }
 }
 
-/// The federation behind `/NAMESPACE/NAME/mcp`, or the one behind `/mcp`.
-fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<&'f Arc<Federation>> {
-    let name = path.strip_suffix("/mcp")?;
-    match name.strip_prefix('/') {
+/// In which way a path is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Face {
+    /// By Streamable HTTP.
+    Mcp,
+    /// By the stream of the transport of 2024-11-05.
+    OldStream,
+    /// By the messages of that transport.
+    OldMessages,
+}
+
+/// The federation behind `/NAMESPACE/NAME/mcp`, or the one behind `/mcp`; the same for the older transport's two paths.
+fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<(&'f Arc<Federation>, Face)> {
+    let faces = [
+        ("/mcp", Face::Mcp),
+        ("/sse", Face::OldStream),
+        ("/messages", Face::OldMessages),
+    ];
+    let (name, face) = faces
+        .into_iter()
+        .find_map(|(end, face)| Some((path.strip_suffix(end)?, face)))?;
+    let federation = match name.strip_prefix('/') {
         None => fleet.default_federation(),
         Some(name) => fleet.federation(name),
-    }
+    };
+    Some((federation?, face))
 }
 
 /// Ends the session that a DELETE names, with everything that is going on of it.
@@ -104,9 +126,7 @@ fn end_session(visit: &Visit) -> Reply {
         Ok(session) => {
             if let Some(session) = session {
                 visit.shared.sessions.end(&session, legacy::now());
-                visit.shared.hub.end(session.id);
-                visit.shared.bridge.wishes.end(session.id);
-                session_lanes::ended(&visit.federation, session.id);
+                visit.end(session.id);
             }
             reply::whole(Finished::nothing(StatusCode::OK))
         }

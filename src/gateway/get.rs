@@ -35,6 +35,8 @@ struct Ear {
     heartbeat: Duration,
     /// When the session is not valid any more; `None` where that is too far away to tell.
     expires: Option<Instant>,
+    /// Whether events have ids to take the stream up from.
+    resumable: bool,
     /// Whether an event without a message comes first.
     primes: bool,
     _counted: OpenStream,
@@ -73,10 +75,10 @@ pub(super) fn answer(visit: &Visit) -> Reply {
 
 fn events(visit: &Visit, session: &Session) -> Option<Events> {
     let Some(id) = last_event(&visit.headers) else {
-        return Some(hear(visit, session, None));
+        return Some(hear(visit, session, None, true));
     };
     if let Some(position) = Position::parse(id) {
-        return Some(hear(visit, session, Some(position)));
+        return Some(hear(visit, session, Some(position), true));
     }
     let (stream, number) = StreamId::of_event(id)?;
     let line = visit.shared.hub.resumable(session.id, stream)?;
@@ -89,8 +91,13 @@ fn last_event(map: &HeaderMap) -> Option<&str> {
     (!id.is_empty()).then_some(id)
 }
 
+/// The stream on which `session` hears from now on, and which cannot be taken up again.
+pub(super) fn hear_once(visit: &Visit, session: &Session) -> Events {
+    hear(visit, session, None, false)
+}
+
 /// The stream on which `session` hears, from `position` on, or from now.
-fn hear(visit: &Visit, session: &Session, position: Option<Position>) -> Events {
+fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable: bool) -> Events {
     let changes = &visit.federation.changes;
     let mut news = changes.listen();
     let now = *news.borrow_and_update();
@@ -104,7 +111,8 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>) -> Events 
         stop: visit.shared.stop.clone(),
         heartbeat: visit.federation.streams.heartbeat,
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
-        primes: position.is_none() && session.revision >= Revision::V2025_11_25,
+        resumable,
+        primes: resumable && position.is_none() && session.revision >= Revision::V2025_11_25,
         _counted: visit.federation.metrics.stream(StreamKind::Session),
     };
     let next = async |mut ear: Ear| ear.next().await.map(|event| (event, ear));
@@ -129,7 +137,8 @@ impl Ear {
                 Heard::Message(message) => return Some(Bytes::from(sse::encode(&message, None))),
                 Heard::Changed(kind, counts) => {
                     let message = subscription::list_changed(kind, None);
-                    return Some(Bytes::from(sse::encode(&message, Some(&self.position(counts)))));
+                    let id = self.resumable.then(|| self.position(counts));
+                    return Some(Bytes::from(sse::encode(&message, id.as_deref())));
                 }
                 Heard::Over => return None,
                 Heard::Nothing => {}

@@ -93,20 +93,32 @@ pub fn open_session(
     if !federation.sessions.enabled {
         return Ok(None);
     }
+    let token = opening(federation, principal, revision, params, |opening| {
+        sessions.open(&opening, now())
+    })?;
+    let mut token = HeaderValue::try_from(token).map_err(|_| SessionError::Failed)?;
+    token.set_sensitive(true);
+    Ok(Some(token))
+}
+
+/// Gives `open` what a session is opened with that a handshake with these parameters asks for.
+pub fn opening<T>(
+    federation: &Federation,
+    principal: &Principal,
+    revision: Revision,
+    params: Option<&Members<'_>>,
+    open: impl FnOnce(Opening<'_>) -> T,
+) -> T {
     let client = params.and_then(|members| Members::parse(members.get("clientInfo")?.get()));
     let client = client.as_ref().and_then(|client| client.string("name"));
-    let opening = Opening {
+    open(Opening {
         federation: &federation.name,
         principal: principal.name(),
         revision,
         capabilities: params.and_then(|members| members.get("capabilities")),
         client: client.as_deref(),
         ttl: federation.sessions.ttl.as_secs().max(1),
-    };
-    let token = sessions.open(&opening, now())?;
-    let mut token = HeaderValue::try_from(token).map_err(|_| SessionError::Failed)?;
-    token.set_sensitive(true);
-    Ok(Some(token))
+    })
 }
 
 /// The error that names the Legacy revisions, where `requested` is none of them.

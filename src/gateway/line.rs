@@ -95,6 +95,22 @@ impl Line {
         })
     }
 
+    /// Says the answer to one of several requests. It is taken whatever waits already.
+    pub(super) fn tell(&self, message: Bytes) {
+        self.change(|state| {
+            if !state.ended {
+                state.say(message);
+            }
+        });
+    }
+
+    /// Whether the client keeps up with what it is told.
+    pub(super) fn has_room(&self) -> bool {
+        let state = self.state();
+        let unread = usize::try_from(state.said.saturating_sub(state.read)).unwrap_or(usize::MAX);
+        unread < defaults::INTERMEDIATE_MAX && state.bytes <= defaults::INTERMEDIATE_BYTES_MAX
+    }
+
     /// Says what the work came to, and ends the line. It is taken whatever waits already.
     pub(super) fn finish(&self, content: Content) {
         self.change(|state| {

@@ -20,6 +20,8 @@ pub mod legacy;
 pub mod line;
 mod listen;
 pub mod modern;
+mod old_sse;
+pub mod old_streams;
 pub mod origin;
 mod post;
 mod relay;

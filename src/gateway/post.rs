@@ -20,31 +20,16 @@ use crate::metrics::Outcome;
 
 /// Answers the message that comes as `body`.
 pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
-    if !is_json(&visit.headers) {
-        return reply::plain(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type must be application/json\n",
-        );
-    }
-    if !is_plain(&visit.headers) {
-        return reply::encoded();
-    }
-    if !accepts(&visit.headers, &["application/json", "application/*", "*/*"]) {
+    let accepts_json = accepts(&visit.headers, &["application/json", "application/*", "*/*"]);
+    if is_json(&visit.headers) && is_plain(&visit.headers) && !accepts_json {
         return reply::plain(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must list application/json (and text/event-stream)\n",
         );
     }
-    let body = match timeout(defaults::BODY_TIMEOUT, read_body(body))
-        .await
-        .unwrap_or_else(|_| Err(too_slow()))
-    {
+    let body = match self::body(&visit, body).await {
         Ok(body) => body,
-        Err(refused) => {
-            let elapsed = visit.started.elapsed();
-            visit.federation.metrics.request(None, Outcome::Refused, elapsed);
-            return reply::whole(reply::refuse(&visit.headers, None, &refused));
-        }
+        Err(reply) => return *reply,
     };
     let takes_events = names_events(&visit.headers);
     let (streams, hub) = (visit.federation.streams, visit.shared.hub.clone());
@@ -71,6 +56,23 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
             None => reply::whole(Finished::nothing(StatusCode::ACCEPTED)),
         },
     }
+}
+
+/// The message that comes as `body`, unread; or the answer to one that is not taken.
+pub(super) async fn body(visit: &Visit, body: Incoming) -> Result<Bytes, Box<Reply>> {
+    if !is_json(&visit.headers) {
+        let text = "Content-Type must be application/json\n";
+        return Err(Box::new(reply::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+    }
+    if !is_plain(&visit.headers) {
+        return Err(Box::new(reply::encoded()));
+    }
+    let read = timeout(defaults::BODY_TIMEOUT, read_body(body)).await;
+    read.unwrap_or_else(|_| Err(too_slow())).map_err(|refused| {
+        let elapsed = visit.started.elapsed();
+        visit.federation.metrics.request(None, Outcome::Refused, elapsed);
+        Box::new(reply::whole(reply::refuse(&visit.headers, None, &refused)))
+    })
 }
 
 async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {

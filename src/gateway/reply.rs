@@ -69,6 +69,11 @@ pub(super) fn not_allowed(federation: &Federation) -> Reply {
     } else {
         ("only POST is served here\n", "POST, OPTIONS")
     };
+    only(allowed, text)
+}
+
+/// The answer to an HTTP method other than those `allowed`.
+pub(super) fn only(allowed: &'static str, text: &'static str) -> Reply {
     let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, text);
     reply
         .headers_mut()

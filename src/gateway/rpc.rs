@@ -9,6 +9,7 @@ use super::finished::Finished;
 use super::hub::SessionHub;
 use super::line::{Caller, Line};
 use super::modern::{Refusal, refusal};
+use super::old_streams::OldStream;
 use super::reply::{refuse, without_session};
 use super::session::Session;
 use super::visit::Visit;
@@ -99,6 +100,50 @@ pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>)
         },
     };
     Some(counted(visit, told))
+}
+
+/// Answers a message that came for `stream`, in the transport of 2024-11-05; what is said before goes to its line.
+pub(super) async fn answer_on_stream(visit: &Visit, body: &Bytes, stream: &OldStream) -> Finished {
+    let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
+        Err(error) => malformed(&visit.headers, None, &error),
+        Ok(envelope) => match envelope.kind() {
+            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Ok(kind) => {
+                let (params, meta) = parts(&envelope);
+                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
+                on_stream(visit, message, stream).await
+            }
+        },
+    };
+    counted(visit, told)
+}
+
+async fn on_stream(visit: &Visit, message: Message<'_>, stream: &OldStream) -> Told {
+    let client = |session, revision| Client {
+        session,
+        revision,
+        line: &stream.line,
+        takes_events: true,
+    };
+    let Some(asked) = message.asked().filter(|_| message.is_handshake()) else {
+        let session = stream.session();
+        let revision = session.map_or(Revision::V2024_11_05, |session| session.revision);
+        return in_session(visit, message, client(session, revision)).await;
+    };
+    let checked = message
+        .readable()
+        .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
+    match checked {
+        Err(error) => refused(&visit.headers, Some(asked.id), &error),
+        Ok(revision) => {
+            let (federation, principal) = (&visit.federation, &visit.principal);
+            let session = legacy::opening(federation, principal, revision, message.params, |opening| {
+                Session::of_stream(stream.id, &opening)
+            });
+            stream.begin(session);
+            carry_out(visit, message, asked.id, Method::Initialize, client(None, revision)).await
+        }
+    }
 }
 
 /// A message that came alone.

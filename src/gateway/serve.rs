@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::bridge::Bridge;
 use super::endpoint::Endpoint;
 use super::hub::SessionHub;
+use super::old_streams::OldStreams;
 use super::session::Sessions;
 use super::visit::Shared;
 use super::wishes::Wishes;
@@ -76,6 +77,7 @@ impl Gateway {
             bridge: Arc::new(Bridge::new(Arc::clone(&sessions), Wishes::start(Arc::clone(&self.hub)))),
             sessions,
             hub: self.hub,
+            old_streams: OldStreams::default(),
             stop: stop.clone(),
         };
         let endpoint = Endpoint::new(shared, self.address.ip().is_loopback());

@@ -142,6 +142,18 @@ impl Sessions {
 }
 
 impl Session {
+    /// A session that lasts as long as its stream, without a token.
+    pub(in crate::gateway) fn of_stream(id: SessionId, opening: &Opening<'_>) -> Self {
+        Self {
+            id,
+            principal: opening.principal.map(str::to_owned),
+            revision: opening.revision,
+            capabilities: opening.capabilities.and_then(bounded_capabilities),
+            client: opening.client.map(str::to_owned),
+            expires: u64::MAX,
+        }
+    }
+
     /// For how long it is still valid at `now`, in seconds since 1970.
     pub fn valid_for(&self, now: u64) -> Duration {
         // Its last valid second is over when the next one begins.
