@@ -26,6 +26,7 @@ mod leader;
 mod listening;
 mod listens;
 mod metrics;
+mod old_clients;
 mod old_transport;
 mod param_headers;
 mod resume;

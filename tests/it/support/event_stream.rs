@@ -63,8 +63,13 @@ impl EventStream {
 
     /// The same stream taken up again answers what `asked` asked.
     pub(crate) fn answering(mut self, asked: &Value) -> Self {
-        self.asked.push(asked.clone());
+        self.expect(asked);
         self
+    }
+
+    /// From now on it may answer `asked`.
+    pub(crate) fn expect(&mut self, asked: &Value) {
+        self.asked.push(asked.clone());
     }
 
     pub(crate) fn content_type(&self) -> &str {
