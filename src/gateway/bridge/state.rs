@@ -160,6 +160,8 @@ fn update_part(context: &mut Context, part: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::gateway::session::Keyring;
 
@@ -256,6 +258,28 @@ mod tests {
         }
         for odd in ["", ".", "a.b", "{}"] {
             assert_eq!(opened(odd, &CALL, NOW), None, "{odd}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_server_calls_its_state_comes_back_as_it_was_written(state in any::<String>()) {
+            let continued = Continued::Server { server: "ns/s".into(), state };
+            let sealed = with_subject(&CALL, |subject| seal(continued.clone(), subject, &keys(ROOT, "ns/fed"), NOW));
+            let sealed = sealed.unwrap();
+            prop_assert!(sealed.is_ascii());
+            prop_assert_eq!(opened(&sealed, &CALL, NOW), Some(continued));
+        }
+
+        #[test]
+        fn no_other_text_is_a_state(text in any::<String>(), at in 0usize..200, with in "[A-Za-z0-9_.=-]{0,3}") {
+            prop_assert_eq!(opened(&text, &CALL, NOW), None);
+            let (_, state) = sealed();
+            let at = at.min(state.len());
+            let (head, tail) = state.split_at(at);
+            for changed in [format!("{head}{with}{tail}"), format!("{head}{text}"), format!("{text}{tail}")] {
+                prop_assert_eq!(opened(&changed, &CALL, NOW).is_some(), changed == state);
+            }
         }
     }
 
