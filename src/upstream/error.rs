@@ -24,7 +24,7 @@ pub enum Error {
     #[error("the server refused our credentials (HTTP status {0})")]
     Auth(u16),
     /// An HTTP status that is no answer.
-    #[error("the server answered with HTTP status {0}{check}", check = what_to_check(*.0))]
+    #[error("the server answered with HTTP status {}{}", .0, what_to_check(*.0))]
     Status(u16),
     /// What answers does not answer with messages.
     #[error("the server answered with {came}; {check}")]
