@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::support::gateway::{TestGateway, plan};
+use crate::support::held::{PATIENCE, until};
 use crate::support::upstream::{self, Answer, Seen, Upstream};
-
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn tools() -> Value {
     json!([{"name": "echo"}])
@@ -36,12 +35,6 @@ fn hold(server: &Upstream, pin: Pin) -> Held {
     };
     let metrics = Metrics::new().unwrap().server("default/s");
     Held::start("default/s".into(), endpoint, terms, metrics)
-}
-
-async fn until(held: &Held, what: &str, holds: impl Fn(&State) -> bool) -> Arc<State> {
-    let mut state = held.state();
-    let waited = timeout(PATIENCE, state.wait_for(|state| holds(state))).await;
-    Arc::clone(&*waited.unwrap_or_else(|_| panic!("never {what}")).unwrap())
 }
 
 async fn ready(held: &Held) -> Arc<State> {

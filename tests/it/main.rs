@@ -34,6 +34,7 @@ mod revisions;
 mod sessions;
 mod streaming;
 mod streams;
+mod subscriptions;
 mod support;
 mod up;
 mod updates;

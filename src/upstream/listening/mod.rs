@@ -55,7 +55,7 @@ pub(super) async fn listen(connection: &Arc<Connection>, timeouts: Timeouts, beg
     tokio::select! {
         error = listening => error,
         error = notifications_of_process(connection) => error,
-        error = upgrade(connection, timeouts) => error,
+        error = upgrade(connection, timeouts, defaults::ERA_VERDICT_TTL) => error,
     }
 }
 
@@ -114,7 +114,7 @@ async fn notifications_of_process(connection: &Connection) -> Error {
 
 /// Asks a server that was found to be Legacy, now and then, whether it still is: a rolling update may have replaced it
 /// without breaking the connection.
-async fn upgrade(connection: &Connection, timeouts: Timeouts) -> Error {
+async fn upgrade(connection: &Connection, timeouts: Timeouts, every: Duration) -> Error {
     let known = connection.known();
     let http = match connection.link() {
         Link::Http(link) => &link.http,
@@ -130,7 +130,7 @@ async fn upgrade(connection: &Connection, timeouts: Timeouts) -> Error {
         known,
     };
     loop {
-        sleep(defaults::ERA_VERDICT_TTL).await;
+        sleep(every).await;
         if opening.finds_modern(http).await {
             return Error::Outdated;
         }
@@ -157,3 +157,59 @@ fn refusal_text(error: &str) -> String {
 
 /// A stream that opened and was of no use is opened again after this pause, if it asks for none.
 const FIRST_PAUSE: Duration = defaults::RETRY_MIN;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse;
+
+    use super::*;
+    use crate::upstream::endpoint::{Endpoint, HttpEndpoint};
+    use crate::upstream::known::Known;
+    use crate::upstream::questions::Questions;
+
+    #[tokio::test]
+    async fn a_legacy_server_that_became_modern_is_noticed_without_a_failure() {
+        let learnt = Arc::new(AtomicBool::new(false));
+        let now = Arc::clone(&learnt);
+        let answer = move |body: String| {
+            let (is_modern, json) = (now.load(Ordering::SeqCst), [("content-type", "application/json")]);
+            async move {
+                if body.contains("initialize\"") {
+                    let result = r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18"}}"#;
+                    (json, result).into_response()
+                } else if is_modern && body.contains("server/discover") {
+                    let result = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}"#;
+                    (json, result).into_response()
+                } else {
+                    StatusCode::BAD_REQUEST.into_response()
+                }
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+        let endpoint = Endpoint::Http(HttpEndpoint {
+            url: url.parse().unwrap(),
+            headers: http::HeaderMap::new(),
+        });
+        let (timeouts, known) = (Timeouts::default(), Arc::new(Known::default()));
+        let connection = Connection::open("s", &endpoint, timeouts, &Questions::none(), &known)
+            .await
+            .unwrap();
+        let noticed = async |limit| timeout(limit, upgrade(&connection, timeouts, Duration::from_millis(5))).await;
+        assert!(noticed(Duration::from_millis(100)).await.is_err(), "it still is");
+        learnt.store(true, Ordering::SeqCst);
+        assert_eq!(noticed(Duration::from_secs(10)).await, Ok(Error::Outdated));
+        server.abort();
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_one_line() {
+        assert_eq!(refusal_text(r#"{"code":1,"message":"no\nway"}"#), "noway");
+        assert_eq!(refusal_text(r#"{"code":1}"#), "without a word");
+    }
+}

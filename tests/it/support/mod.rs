@@ -6,6 +6,7 @@ pub(crate) mod controllers;
 pub(crate) mod corpus;
 pub(crate) mod event_stream;
 pub(crate) mod gateway;
+pub(crate) mod held;
 pub(crate) mod http;
 pub(crate) mod peers;
 pub(crate) mod process;

@@ -1,0 +1,162 @@
+//! Resources of servers that are subscribed to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ::http::Method;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::support::held::{PATIENCE, Streams, Tools, eventually, hold, legacy, modern, tagged};
+use crate::support::upstream::{Answer, Upstream};
+
+#[tokio::test]
+async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
+    let (streams, tools, own) = (Streams::default(), Tools::default(), Streams::default());
+    let gets = own.clone();
+    let server = Upstream::start(move |seen| match (seen.http.clone(), seen.method()) {
+        (Method::GET, _) => gets.open(),
+        (_, "resources/subscribe") if seen.body["params"]["uri"] == "a://refused" => {
+            seen.error(200, -32602, "no such resource")
+        }
+        _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    drop(streams);
+    let held = hold(&server).await;
+    let (mut first, second) = (
+        held.subscribe("a://b").await.unwrap(),
+        held.subscribe("a://b").await.unwrap(),
+    );
+    assert_eq!(server.seen_of("resources/subscribe").len(), 1);
+    let update =
+        r#"data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:\/\/b/c", "x":1.0}}"#;
+    own.say(json!(format!("{}\n\n", update.replace("a:\\/\\/b/c", "a://other"))));
+    own.say(json!(format!("{update}\n\n")));
+    let notice = timeout(PATIENCE, first.updated()).await.unwrap().unwrap();
+    assert_eq!(&*notice.params, r#"{"uri":"a:\/\/b/c", "x":1.0}"#, "as it was written");
+    assert_eq!(&*notice.uri, "a://b/c");
+
+    let refused = held.subscribe("a://refused").await.unwrap_err();
+    assert_eq!(refused.to_string(), "the server refused it: no such resource");
+    drop(first);
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(
+        server.seen_of("resources/unsubscribe").len(),
+        0,
+        "somebody still wants it"
+    );
+    drop(second);
+    eventually("given up", || server.seen_of("resources/unsubscribe").len() == 1).await;
+    assert_eq!(
+        server.seen_of("resources/unsubscribe")[0].body["params"]["uri"],
+        "a://b"
+    );
+}
+
+#[tokio::test]
+async fn a_subscription_outlives_the_session_and_what_was_missed_is_told_as_one_change() {
+    let generation = Arc::new(AtomicUsize::new(0));
+    let (streams, tools, current) = (Streams::default(), Tools::default(), Arc::clone(&generation));
+    let own = streams.clone();
+    let server = Upstream::start(move |seen| {
+        let session = format!("s-{}", current.load(Ordering::SeqCst));
+        match seen.header("mcp-session-id") {
+            Some(sent) if sent != session => Answer::status(404),
+            _ if seen.http == Method::GET => own.open(),
+            _ => match legacy(seen, json!({"resources": {"subscribe": true}}), &tools) {
+                Answer::Respond { status, body, .. } => {
+                    Answer::text(status, "application/json", body).with_header("mcp-session-id", &session)
+                }
+                other => other,
+            },
+        }
+    })
+    .await;
+    let held = hold(&server).await;
+    let mut subscription = held.subscribe("a://b").await.unwrap();
+    generation.store(1, Ordering::SeqCst);
+    streams.close();
+    let notice = timeout(PATIENCE, subscription.updated()).await.unwrap().unwrap();
+    assert_eq!(&*notice.params, r#"{"uri":"a://b"}"#);
+    let asked = server.seen_of("resources/subscribe");
+    assert_eq!(asked.last().unwrap().header("mcp-session-id"), Some("s-1"));
+}
+
+#[tokio::test]
+async fn a_modern_server_hears_of_new_resources_by_a_new_listen_before_the_old_one_ends() {
+    let (streams, tools) = (Streams::default(), Tools::default());
+    let own = streams.clone();
+    let server = Upstream::start(move |seen| match seen.method() {
+        "subscriptions/listen" => {
+            let mut agreed = seen.body["params"]["notifications"].clone();
+            if let Some(resources) = agreed["resourceSubscriptions"].as_array_mut() {
+                resources.retain(|uri| uri != "a://unknown");
+            }
+            own.open_for(seen, Some(agreed))
+        }
+        _ => modern(
+            seen,
+            json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}}),
+            &tools,
+        ),
+    })
+    .await;
+    let held = hold(&server).await;
+    let mut first = held.subscribe("a://b").await.unwrap();
+    assert_eq!(
+        server.seen_of("subscriptions/listen")[1].body["params"]["notifications"],
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]})
+    );
+    eventually("the old one is closed", || !streams.is_read(0)).await;
+    assert!(streams.is_read(1));
+    let id = server.seen_of("subscriptions/listen")[1].body["id"].clone();
+    streams.say(tagged("notifications/resources/updated", &id, json!({"uri": "a://b"})));
+    let notice = timeout(PATIENCE, first.updated()).await.unwrap().unwrap();
+    assert_eq!(&*notice.params, r#"{"uri":"a://b"}"#, "without what names our listen");
+
+    let unknown = held.subscribe("a://unknown").await.unwrap_err();
+    assert_eq!(unknown.reason(), "Refused");
+    drop(first);
+    eventually("lists alone are listened for", || {
+        let last = server.seen_of("subscriptions/listen").pop().unwrap();
+        last.body["params"]["notifications"] == json!({"toolsListChanged": true})
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_subscribes_right_after_the_last_one_left_is_told_of_changes_too() {
+    let (streams, tools) = (Streams::default(), Tools::default());
+    let own = streams.clone();
+    let new = Upstream::start(move |seen| match seen.method() {
+        "subscriptions/listen" => own.open_for(seen, None),
+        _ => modern(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    let (gets, tools) = (Streams::default(), Tools::default());
+    let old = Upstream::start(move |seen| match seen.http {
+        Method::GET => gets.open(),
+        _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    for server in [&new, &old] {
+        let held = hold(server).await;
+        for _ in 0..3 {
+            let left = held.subscribe("a://b").await.unwrap();
+            drop(left);
+            let next = timeout(PATIENCE / 4, held.subscribe("a://b")).await;
+            next.expect("it is told that it is subscribed").unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn resources_are_subscribed_to_only_where_the_server_offers_it() {
+    let tools = Tools::default();
+    let server = Upstream::start(move |seen| legacy(seen, json!({"resources": {}}), &tools)).await;
+    let held = hold(&server).await;
+    assert_eq!(held.subscribe("a://b").await.unwrap_err().reason(), "NotOffered");
+    assert_eq!(server.seen_of("resources/subscribe").len(), 0);
+}
