@@ -84,7 +84,7 @@ async fn every_client_uses_every_server() {
         entry: json!({"command": command[0], "args": command[1..]}),
     });
     let servers: Vec<Served> = over_http.chain(over_stdio).collect();
-    assert_eq!(servers.len(), 16);
+    assert_eq!(servers.len(), 18);
 
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("mcp.json");

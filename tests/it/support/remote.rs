@@ -51,7 +51,7 @@ pub(crate) struct RunningRemote {
 
 impl Remote {
     /// Those of other people's SDKs, each with a tool that answers with what it is told.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::TypescriptV1,
         Self::TypescriptV2,
         Self::PythonV1,
@@ -60,6 +60,8 @@ impl Remote {
         Self::Rmcp,
         Self::Go,
         Self::Everything,
+        Self::EverythingSse,
+        Self::PythonV1Sse,
     ];
 
     /// Its name as a server of a fleet.
