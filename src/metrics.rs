@@ -37,12 +37,16 @@ pub struct Metrics {
 pub enum Outcome {
     /// With a result.
     Ok,
+    /// With a result that says that the tool failed.
+    ToolError,
     /// With an error that an upstream answered.
     UpstreamError,
     /// With an error of our own: the request was wrong.
     Refused,
     /// With an error of our own: the upstream could not be reached or did not answer.
     Failed,
+    /// Not at all: the client took it back or went away.
+    Cancelled,
 }
 
 /// What clients keep open.
@@ -68,7 +72,7 @@ pub struct OpenStream(Gauge);
 
 #[derive(Debug)]
 struct MethodMetrics {
-    outcomes: [IntCounter; 4],
+    outcomes: [IntCounter; 6],
     seconds: Histogram,
 }
 
@@ -106,7 +110,7 @@ const METHODS: [Method; 11] = [
     Method::PromptsGet,
     Method::Listen,
 ];
-const OUTCOMES: [&str; 4] = ["ok", "upstream_error", "refused", "failed"];
+const OUTCOMES: [&str; 6] = ["ok", "tool_error", "upstream_error", "refused", "failed", "cancelled"];
 const OTHER: &str = "other";
 const STREAMS: [&str; 2] = ["session", "subscription"];
 const SECONDS: [f64; 14] = [
@@ -287,12 +291,14 @@ impl FederationMetrics {
     pub fn request(&self, method: Option<Method>, outcome: Outcome, elapsed: Duration) {
         let place = method.and_then(|m| METHODS.iter().position(|known| *known == m));
         let metrics = place.and_then(|p| self.methods.get(p)).unwrap_or(&self.other);
-        let [ok, upstream_error, refused, failed] = &metrics.outcomes;
+        let [ok, tool_error, upstream_error, refused, failed, cancelled] = &metrics.outcomes;
         match outcome {
             Outcome::Ok => ok.inc(),
+            Outcome::ToolError => tool_error.inc(),
             Outcome::UpstreamError => upstream_error.inc(),
             Outcome::Refused => refused.inc(),
             Outcome::Failed => failed.inc(),
+            Outcome::Cancelled => cancelled.inc(),
         }
         metrics.seconds.observe(elapsed.as_secs_f64());
     }

@@ -61,4 +61,5 @@ fn owner(federation: &Federation, params: &Members<'_>) -> Result<Target, RpcErr
     })
 }
 
-const EMPTY: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+/// Nothing completes it.
+pub(super) const EMPTY: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;

@@ -128,6 +128,10 @@ impl Ear for Relay {
         self.pass(notification);
     }
 
+    fn begins_again(&self) {
+        self.next_round();
+    }
+
     fn asked(&self, asked: Asked) {
         // A client that only listens cannot be asked.
         drop(asked);

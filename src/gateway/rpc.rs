@@ -315,14 +315,39 @@ async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Meth
             None => std::future::pending().await,
         }
     };
+    let mut counting = Counting {
+        visit,
+        method,
+        is_over: false,
+    };
     tokio::select! {
         biased;
-        answer = dispatch(&visit.federation, request) => Told {
-            method: Some(method),
-            outcome: Some(answer.outcome),
-            finished: Finished::message(answer.status, answer.body),
-        },
+        answer = dispatch(&visit.federation, request) => {
+            counting.is_over = true;
+            Told {
+                method: Some(method),
+                outcome: Some(answer.outcome),
+                finished: Finished::message(answer.status, answer.body),
+            }
+        }
         () = withdrawn => Told::nothing(),
+    }
+}
+
+/// Counts a request that comes to no end.
+struct Counting<'a> {
+    visit: &'a Visit,
+    method: Method,
+    is_over: bool,
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let elapsed = self.visit.started.elapsed();
+            let metrics = &self.visit.federation.metrics;
+            metrics.request(Some(self.method), Outcome::Cancelled, elapsed);
+        }
     }
 }
 

@@ -63,8 +63,9 @@ pub fn error(raw: &str, method: Method, to: Era) -> Vec<u8> {
     let code = match (to, error.code) {
         (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if method == Method::ResourcesRead => RpcError::INVALID_PARAMS,
         (Era::Legacy, RpcError::INVALID_PARAMS) if names_a_resource => RpcError::RESOURCE_NOT_FOUND,
-        (Era::Modern, RpcError::RESOURCE_NOT_FOUND | RpcError::URL_ELICITATION_REQUIRED)
-        | (_, RESERVED_FIRST..=RESERVED_LAST) => {
+        // A Legacy client visits the pages by itself.
+        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) => return raw.as_bytes().to_vec(),
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) | (_, RESERVED_FIRST..=RESERVED_LAST) => {
             let original = serde_json::from_str(raw).unwrap_or_default();
             return RpcError::new(RpcError::INTERNAL, error.message.unwrap_or_default())
                 .with_data(serde_json::json!({"upstream": serde_json::Value::Object(original)}))
@@ -258,6 +259,10 @@ mod tests {
         for code in [-32020, -32021, -32022, -32042, -32099] {
             let raw = format!(r#"{{"code":{code},"message":"m"}}"#);
             for era in [Era::Legacy, Era::Modern] {
+                if (era, code) == (Era::Legacy, -32042) {
+                    assert_eq!(to(&raw, Method::ToolsCall, era), raw);
+                    continue;
+                }
                 let relayed = to(&raw, Method::ToolsCall, era);
                 assert_eq!(
                     relayed,

@@ -20,6 +20,9 @@ pub trait Ear: fmt::Debug + Send + Sync {
 
     /// Takes note that the server asked for what the client did not declare, and was refused.
     fn lacked(&self, _kind: Asking) {}
+
+    /// Takes note that the request is sent again, and that its progress begins anew.
+    fn begins_again(&self) {}
 }
 
 /// What a server asks of the client that it works for.

@@ -198,6 +198,16 @@ impl Reply {
         self.failed && Envelope::parse(&self.message, defaults::JSON_DEPTH_MAX).is_ok_and(|envelope| !id(envelope))
     }
 
+    /// Whether the server says that it knows nothing of this name, or of the method: the codes for it are used for other
+    /// faults too.
+    pub(crate) fn names_the_unknown(&self) -> bool {
+        let Body::Error(error) = self.body() else { return false };
+        matches!(
+            error_code(error),
+            Some(RpcError::INVALID_PARAMS | RpcError::METHOD_NOT_FOUND)
+        )
+    }
+
     /// Whether the server refused the request for its headers, before it did anything.
     pub(crate) fn refuses_headers(&self) -> bool {
         matches!(self.body(), Body::Error(error) if error_code(error) == Some(RpcError::HEADER_MISMATCH))

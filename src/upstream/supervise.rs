@@ -175,7 +175,12 @@ impl Inner {
     /// Whether the server did what it did not answer, nobody knows. So only what may be done twice is sent again, once.
     async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
         match self.call_once(call).await {
-            Err(Error::CutOff) if self.may_be_repeated(call) => self.call_once(call).await,
+            Err(Error::CutOff) if self.may_be_repeated(call) => {
+                if let Some(ear) = &call.ear {
+                    ear.begins_again();
+                }
+                self.call_once(call).await
+            }
             answer => answer,
         }
     }
@@ -200,7 +205,11 @@ impl Inner {
         if let Some(sharing) = lane_for(connection.holds(), &call.owner, call.features) {
             let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
-            if matches!(answer, Err(Error::Connect(_) | Error::Status(400 | 404 | 405))) {
+            let is_in_doubt = match &answer {
+                Ok(reply) => reply.names_the_unknown(),
+                Err(error) => matches!(error, Error::Connect(_) | Error::Status(400 | 404 | 405)),
+            };
+            if is_in_doubt {
                 self.doubt.notify_one();
             }
             return answer;
@@ -222,6 +231,11 @@ impl Inner {
             Err(error @ (Error::Connect(_) | Error::Status(400 | 404 | 405))) => {
                 self.doubt.notify_one();
                 Err(error)
+            }
+            // What is offered may have changed without a word.
+            Ok(reply) if reply.names_the_unknown() => {
+                self.doubt.notify_one();
+                Ok(reply)
             }
             Ok(reply) if connection.peer().era() == Era::Modern && reply.is_of_no_request() => {
                 self.doubt.notify_one();

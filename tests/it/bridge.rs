@@ -514,7 +514,7 @@ async fn a_page_is_known_to_each_side_by_an_id_of_its_own() {
 }
 
 /// How often [`asking_legacy_server`] wants a page to be visited before it believes that it was.
-const REFUSALS: usize = 3;
+const REFUSALS: usize = 4;
 
 /// A Legacy server with a session, whose tool `think` asks its client for a form on the call's own stream, and whose tool
 /// `refuse` wants a page to be visited first.
@@ -616,6 +616,18 @@ async fn pages_that_a_legacy_server_wants_visited_are_put_to_a_modern_client() {
     let without = modern_call(&gateway, call.clone(), json!({"elicitation": {}})).await;
     assert_eq!(without["error"]["code"], -32603, "{without}");
     let pages = json!({"elicitation": {"url": {}}});
+    let asked = modern_call(&gateway, call.clone(), pages.clone()).await;
+    let before = server.seen_of("tools/call").len();
+    let declined = json!({
+        "requestState": asked["result"]["requestState"], "inputResponses": {"page-1": {"action": "decline"}},
+    });
+    let end = modern_call(&gateway, with(call.clone(), &declined), pages.clone()).await;
+    assert_eq!(end["result"]["isError"], true, "{end}");
+    assert_eq!(
+        server.seen_of("tools/call").len(),
+        before,
+        "who declined is not asked again"
+    );
     let asked = modern_call(&gateway, call.clone(), pages.clone()).await;
     let question = &asked["result"]["inputRequests"]["page-1"];
     assert_eq!(

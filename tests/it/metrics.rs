@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::support::gateway::TestGateway;
 use crate::support::skip::skip;
-use crate::support::upstream::{self, Upstream};
+use crate::support::upstream::{self, Answer, Upstream};
 
 #[tokio::test]
 async fn promtool_accepts_the_page() {
@@ -37,4 +39,49 @@ async fn promtool_accepts_the_page() {
     promtool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
     let checked = promtool.wait_with_output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[tokio::test]
+async fn each_end_of_a_call_is_counted_as_what_it_was() {
+    let server = Upstream::start(|seen| match seen.body["params"]["name"].as_str() {
+        Some("fails") => seen.result(json!({"content": [], "isError": true})),
+        Some("errs") => seen.error(200, 4711, "no"),
+        Some("hangs") => Answer::Hang,
+        _ => upstream::legacy(
+            seen,
+            &json!(
+                ["works", "fails", "errs", "hangs"]
+                    .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+            ),
+        ),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    for (tool, times) in [("works", 4), ("fails", 3), ("errs", 2)] {
+        for _ in 0..times {
+            gateway
+                .modern("tools/call", json!({"name": format!("s__{tool}")}))
+                .await;
+        }
+    }
+    let hangs = gateway.modern("tools/call", json!({"name": "s__hangs"}));
+    assert!(tokio::time::timeout(Duration::from_millis(500), hangs).await.is_err());
+    let counted = |outcome: &str, times: u64| {
+        let labels = r#"federation="default/fed",method="tools/call""#;
+        format!(r#"mcpfleet_requests_total{{{labels},outcome="{outcome}"}} {times}"#)
+    };
+    let expected = [("ok", 4), ("tool_error", 3), ("upstream_error", 2), ("cancelled", 1)].map(|(o, n)| counted(o, n));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let page = gateway.metrics_page();
+        let missing: Vec<_> = expected
+            .iter()
+            .filter(|line| !page.lines().any(|told| told == **line))
+            .collect();
+        if missing.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{missing:#?} in {page}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

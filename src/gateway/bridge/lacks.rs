@@ -48,6 +48,12 @@ impl Ear for LackingEar {
         self.lacks.note(asked.kind);
     }
 
+    fn begins_again(&self) {
+        if let Some(relay) = &self.relay {
+            relay.next_round();
+        }
+    }
+
     fn lacked(&self, kind: Asking) {
         self.lacks.note(kind);
     }

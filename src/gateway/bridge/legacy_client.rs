@@ -167,6 +167,10 @@ impl Ear for StreamEar {
         }
     }
 
+    fn begins_again(&self) {
+        self.relay.next_round();
+    }
+
     fn asked(&self, asked: Asked) {
         let Some(client) = self.client.clone() else { return };
         let server = self.server;

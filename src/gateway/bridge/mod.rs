@@ -27,6 +27,7 @@ use self::asks::Asks;
 use self::parked::Parked;
 use self::state::Used;
 use super::answer::Answer;
+use super::completion;
 use super::dispatch::Request;
 use super::relay::Logs;
 use super::session::{SessionId, Sessions};
@@ -34,7 +35,7 @@ use super::wishes::Wishes;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
-use crate::mcp::{Era, Features, Id, Revision, RpcError, message, shape};
+use crate::mcp::{Era, Features, Id, Members, Method, Revision, RpcError, message, shape};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
 
@@ -159,10 +160,14 @@ impl<'a> Hop<'a> {
             Body::Result(result) => {
                 let info = &self.federation.server_info;
                 match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
-                    Ok(body) => Answer::new(body, Outcome::Ok),
+                    Ok(body) => Answer::new(body, outcome(request.method, result)),
                     Err(shape::ResultError::InputRequired) => return Arrived::InputRequired(result),
                     Err(error) => self.failed(&error),
                 }
+            }
+            // Servers of the first revision cannot say that they complete nothing.
+            Body::Error(error) if request.method == Method::Complete && is_unknown_method(error) => {
+                Answer::result(request, completion::EMPTY, &self.federation.server_info)
             }
             Body::Error(error) => {
                 let error = shape::error(error, request.method, request.revision.era());
@@ -181,4 +186,23 @@ impl<'a> Hop<'a> {
     fn given_up(&self, why: &str) -> Answer {
         Answer::given_up(self.request, why, &self.federation.server_info)
     }
+}
+
+/// How a result is counted: that a tool failed stands in it.
+fn outcome(method: Method, result: &str) -> Outcome {
+    let says_so = || {
+        let members = Members::parse(result)?;
+        Some(members.get("isError")?.get() == "true")
+    };
+    // Most results have no such member, and are not read for it.
+    if method == Method::ToolsCall && result.contains("\"isError\"") && says_so() == Some(true) {
+        Outcome::ToolError
+    } else {
+        Outcome::Ok
+    }
+}
+
+fn is_unknown_method(error: &str) -> bool {
+    let code = Members::parse(error).and_then(|error| error.get("code"));
+    code.is_some_and(|code| code.get().parse() == Ok(RpcError::METHOD_NOT_FOUND))
 }

@@ -18,7 +18,7 @@ use crate::gateway::relay::Relay;
 use crate::gateway::session::FederationKeys;
 use crate::mcp::asking::Asking;
 use crate::mcp::input_required::{self, InputRequired};
-use crate::mcp::{Era, Features, Members, Revision, RpcError, message, meta, object};
+use crate::mcp::{Era, Features, Members, Method, Revision, RpcError, message, meta, object};
 use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
 
@@ -28,6 +28,11 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     let features = declared.map_or_else(Features::default, |raw| {
         Features::declared(raw.get(), hop.request.revision)
     });
+    // Others are answered at once or not at all (2026-07-28, multi round-trip requests).
+    let features = match hop.request.method {
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => features,
+        _ => features.silent(),
+    };
     let asker = Asker {
         hop,
         features: &features,
@@ -54,7 +59,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
             };
             asker.call(Some(answers)).await
         }
-        Some(Continued::Pages { server: of }) if of == *server => asker.after_pages().await,
+        Some(Continued::Pages { server: of }) if of == *server => asker.after_pages(responses).await,
         Some(Continued::Server { .. } | Continued::Pages { .. }) | None => asker.refused(OVER),
     }
 }
@@ -97,7 +102,12 @@ impl Asker<'_> {
 
     /// Calls a Legacy server again that wanted pages to be visited first. It tells when they were, though not to this
     /// call; so it is asked again, with patience (2025-11-25, elicitation).
-    async fn after_pages(&self) -> Answer {
+    async fn after_pages(&self, responses: Option<&str>) -> Answer {
+        if !agrees_to_all(responses) {
+            return self
+                .hop
+                .given_up("A page that the server needs to be visited was not opened");
+        }
         for attempt in 0..defaults::PAGE_TRIES {
             let mut conversation = Conversation::begin(*self);
             let Some(reply) = conversation.until_asked(*self).await else {
@@ -179,6 +189,9 @@ impl Asker<'_> {
         let Some(asked) = InputRequired::read(result) else {
             return self.hop.failed(&"its result asks for input in a way that is not known");
         };
+        if self.hop.request.method == Method::Complete {
+            return self.hop.failed(&"its result asks for input, which no completion may");
+        }
         for question in &asked.questions {
             let params = Members::parse(question.params).unwrap_or_default();
             if !self.features.can_be_asked(question.kind, &params) {
@@ -277,6 +290,14 @@ impl Asker<'_> {
         let used = &self.hop.request.bridge.used;
         state::open(text, self.subject(), &*self.keys()?, used, now())
     }
+}
+
+/// Whether every answer of a client is that the person opens the page.
+fn agrees_to_all(responses: Option<&str>) -> bool {
+    let responses = responses.and_then(Members::parse).unwrap_or_default();
+    let agrees =
+        |raw: &str| Members::parse(raw).is_some_and(|answer| answer.string("action").as_deref() == Some("accept"));
+    responses.iter().next().is_some() && responses.iter().all(|(_, raw)| agrees(raw.get()))
 }
 
 /// Whether `declared` has all members of `required`, and theirs.
