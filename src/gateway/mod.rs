@@ -3,6 +3,10 @@
 //! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`access`] says who may ask,
 //! `post` and `rpc` take what is posted, [`legacy`] and [`modern`] know the rules of their era, [`session`] what Legacy
 //! clients said of themselves, [`dispatch`] does what is asked, the same for both, and `reply` tells it.
+//!
+//! An answer that takes its time becomes a `stream` of what is said on a [`line`], for as long as its `work` goes on.
+//! Clients hear of changes by `get` (Legacy sessions, whose streams and calls are in the [`hub`]) and by `listen`
+//! (Modern ones), for as long as the `gate` is open to them. `old_sse` is the transport of 2024-11-05.
 
 mod accept;
 pub mod access;
