@@ -160,6 +160,8 @@ impl Lanes {
         let connection = lease.lane.opened.wait().await.clone()?;
         let answer = connection.call_begun(call, &begun, limit).await;
         match &answer {
+            // What the server asks late must not be put to somebody else, and of these callers nobody knows who they are.
+            Ok(_) if sharing == Sharing::Alone && call.owner == Owner::Nobody => {}
             Ok(_) => use_of.fate = Fate::Stays,
             Err(Error::SessionLost) => use_of.fate = Fate::IsLost,
             Err(Error::Process { .. } | Error::Unanswered) => use_of.fate = Fate::Closes,
