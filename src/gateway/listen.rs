@@ -1,21 +1,19 @@
 //! `subscriptions/listen`: how Modern clients hear of changes (2026-07-28, subscriptions).
 
-use bytes::Bytes;
 use futures::stream::unfold;
 use http::StatusCode;
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::finished::{Content, Finished};
+use super::finished::{Content, Event, Finished};
 use super::gate::Gate;
 use super::modern::{Refusal, refusal};
-use super::stream::PING;
 use super::updates::Updates;
 use super::visit::Visit;
 use crate::fleet::{Counts, News, Place};
 use crate::mcp::subscription::{self, Filter, ListKind};
-use crate::mcp::{Id, Members, RpcError, sse};
+use crate::mcp::{Id, Members, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
 
 /// One open subscription.
@@ -89,11 +87,11 @@ pub(super) async fn open(
 }
 
 impl Subscription {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         match self.state {
             State::Unacknowledged => {
                 self.state = State::Open;
-                return Some(event(&self.filter.acknowledgement(&self.id)));
+                return Some(Event::message(self.filter.acknowledgement(&self.id)));
             }
             State::Open => {}
             State::Over => return None,
@@ -110,7 +108,7 @@ impl Subscription {
             }
             if let Some(kind) = self.untold(news.counts) {
                 *self.told.of_mut(kind) = news.counts.of(kind);
-                return Some(event(&subscription::list_changed(kind, Some(&self.id))));
+                return Some(Event::message(subscription::list_changed(kind, Some(&self.id))));
             }
             tokio::select! {
                 changed = self.news.changed() => if changed.is_err() {
@@ -118,9 +116,9 @@ impl Subscription {
                 },
                 () = self.stop.cancelled() => {}
                 params = self.updates.next() => {
-                    return Some(event(&subscription::updated(&params, Some(&self.id))));
+                    return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }
-                () = &mut silence => return Some(PING),
+                () = &mut silence => return Some(Event::Ping),
             }
         }
     }
@@ -132,12 +130,8 @@ impl Subscription {
     }
 
     /// The last event: clients that get none take the end for a failure.
-    fn ended(&mut self) -> Bytes {
+    fn ended(&mut self) -> Event {
         self.state = State::Over;
-        event(&subscription::ended(&self.id, &self.server_info))
+        Event::message(subscription::ended(&self.id, &self.server_info))
     }
-}
-
-fn event(message: &[u8]) -> Bytes {
-    Bytes::from(sse::encode(message, None))
 }
