@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::mcp::sse;
 
 /// Events as they come.
-pub type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
+pub(super) type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
 /// What comes on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,14 @@ impl Content {
             Self::Batch(messages) => messages,
         }
     }
+}
+
+/// The answers to a batch as one message.
+pub(super) fn batch_of(answers: &[Vec<u8>]) -> Vec<u8> {
+    let mut batch = vec![b'['];
+    batch.extend_from_slice(&answers.join(&b','));
+    batch.push(b']');
+    batch
 }
 
 impl Body for ReplyBody {

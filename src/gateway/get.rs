@@ -55,7 +55,7 @@ pub(super) fn answer(visit: &Visit) -> Reply {
         return reply::not_allowed(&visit.federation);
     }
     if let Err(error) = legacy::revision(&visit.headers) {
-        return reply::whole(reply::refuse(&visit.headers, None, &error));
+        return reply::whole(visit.refuse(None, &error));
     }
     let session = match visit.session() {
         Ok(Some(session)) => session,
@@ -105,9 +105,9 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
         listener: SessionHub::listen(&visit.shared.hub, session.id, told),
         gate: Gate::new(visit, now),
         news,
-        hears_changes: session.revision > Revision::V2024_11_05,
+        hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
         epoch: changes.epoch(),
-        stop: visit.shared.stop.clone(),
+        stop: visit.stop().clone(),
         heartbeat: visit.federation.streams.heartbeat,
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
         resumable,

@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::finished::{Content, Event, Finished};
 use super::gate::Gate;
+use super::hub::Begun;
 use super::modern::{Refusal, refusal};
 use super::updates::Updates;
 use super::visit::Visit;
 use crate::fleet::{Counts, News, Place};
 use crate::mcp::subscription::{self, Filter, ListKind};
-use crate::mcp::{Id, Members, RpcError};
+use crate::mcp::{Id, Members, Method, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
 
 /// One open subscription.
@@ -30,6 +31,8 @@ struct Subscription {
     stop: CancellationToken,
     heartbeat: Duration,
     state: State,
+    /// How the client ends it, where that is not by closing a stream.
+    begun: Option<Begun>,
     _place: Place,
     _counted: OpenStream,
 }
@@ -64,8 +67,16 @@ pub(super) async fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
+    let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
-    let (updates, accepted) = Updates::of(federation, &filter.uris).await;
+    let subscribed = tokio::select! {
+        biased;
+        subscribed = Updates::of(federation, &filter.uris) => Some(subscribed),
+        () = withdrawn(begun.as_ref()) => None,
+    };
+    let Some((updates, accepted)) = subscribed else {
+        return Ok(Finished::nothing(StatusCode::ACCEPTED));
+    };
     filter.uris = accepted;
     let subscription = Subscription {
         id: id.as_json().into(),
@@ -75,15 +86,23 @@ pub(super) async fn open(
         news,
         told: now.counts,
         gate: Gate::new(visit, now),
-        stop: visit.shared.stop.clone(),
+        stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,
+        begun,
         _place: place,
         _counted: federation.metrics.stream(StreamKind::Subscription),
     };
     let next = async |mut subscription: Subscription| subscription.next().await.map(|event| (event, subscription));
     let events = Box::pin(unfold(subscription, next));
     Ok(Finished::new(StatusCode::OK, Content::Events(events)))
+}
+
+async fn withdrawn(begun: Option<&Begun>) {
+    match begun {
+        Some(begun) => begun.withdrawn().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Subscription {
@@ -115,6 +134,7 @@ impl Subscription {
                     return Some(self.ended());
                 },
                 () = self.stop.cancelled() => {}
+                () = withdrawn(self.begun.as_ref()) => return None,
                 params = self.updates.next() => {
                     return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }

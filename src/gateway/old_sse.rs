@@ -33,8 +33,8 @@ struct Face {
 
 /// Opens the stream that is asked for.
 pub(super) fn open(visit: Visit) -> Reply {
-    if let Err(error) = legacy::admitted(visit.federation.protocol, None, &visit.headers) {
-        return reply::whole(reply::refuse(&visit.headers, None, &error));
+    if let Err(error) = legacy::admitted(visit.federation.protocol, None, Some(&visit.headers)) {
+        return reply::whole(visit.refuse(None, &error));
     }
     if !names_events(&visit.headers) {
         let text = "this is an event stream: Accept must list text/event-stream\n";
