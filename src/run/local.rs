@@ -46,8 +46,8 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
         source: Source::files(options.paths),
         default: options.default_federation,
         stdio: options.stdio,
-        listen: options.listen.or(ports.then_some(LISTEN)),
-        admin_listen: options.admin_listen.or(ports.then_some(ADMIN_LISTEN)),
+        listen: options.listen.or_else(|| ports.then_some(LISTEN)),
+        admin_listen: options.admin_listen.or_else(|| ports.then_some(ADMIN_LISTEN)),
         drain: options.drain_timeout,
     })
     .await

@@ -202,7 +202,11 @@ async fn a_host_of_each_legacy_revision_is_served_and_the_process_ends_with_its_
         assert_eq!(answer["result"]["capabilities"]["tools"]["listChanged"], true);
         host.legacy(1, "tools/list", json!({})).await;
         let tools = host.next().await;
-        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 6, "with the first answer");
+        assert_eq!(
+            tools["result"]["tools"].as_array().unwrap().len(),
+            6,
+            "with the first answer"
+        );
         assert_eq!(host.call(2, "echo", json!({"text": "é\n"})).await, "é\n");
         let (status, rest) = host.leave().await;
         assert!(status.success() && rest.is_empty(), "{status} {rest:?}");
