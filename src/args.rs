@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub enum Command {
     Up(Up),
     /// Serve and reconcile the objects of a Kubernetes cluster.
     Run(Run),
+    /// Serve one remote server on standard input and output, for MCP hosts that only start programs.
+    Connect(Connect),
     /// Print the custom resource definitions.
     Crds,
 }
@@ -48,31 +51,65 @@ pub struct Up {
     /// standard input.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub paths: Vec<PathBuf>,
+    /// Serve one federation on standard input and output too, for an MCP host that starts this program: the only one, or
+    /// that of --default-federation. What is told to people goes to standard error then.
+    #[arg(long)]
+    pub stdio: bool,
     /// Where clients connect; port 0 picks a free one. On another than a loopback address each federation must say in
-    /// spec.access who may connect.
+    /// spec.access who may connect. [default: 127.0.0.1:8080; nowhere with --stdio]
     #[arg(
         long,
-        default_value = "127.0.0.1:8080",
         env = "MCPFLEET_LISTEN",
         value_name = "IP:PORT",
         value_parser = address
     )]
-    pub listen: SocketAddr,
-    /// Where metrics and health are served; port 0 picks a free one.
+    pub listen: Option<SocketAddr>,
+    /// Where metrics and health are served; port 0 picks a free one. [default: 127.0.0.1:9090; nowhere with --stdio]
     #[arg(
         long,
-        default_value = "127.0.0.1:9090",
         env = "MCPFLEET_ADMIN_LISTEN",
         value_name = "IP:PORT",
         value_parser = address
     )]
-    pub admin_listen: SocketAddr,
+    pub admin_listen: Option<SocketAddr>,
     /// The federation that is also served at /mcp. Without this flag it is the only one, as long as there is only one.
     #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = object_key)]
     pub default_federation: Option<ObjectKey>,
     /// How long requests in flight may take to finish when the process is asked to stop, such as 500ms, 25s or 1m30s.
     #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration)]
     pub drain_timeout: Duration,
+}
+
+/// `mcpfleet connect`.
+#[derive(Debug, Args)]
+pub struct Connect {
+    /// The address of the server, such as https://mcp.example.com/mcp.
+    pub url: String,
+    /// A header of every request to it (can be given more than once). ${VAR} in the value is replaced by a variable of
+    /// the environment, so that secrets need not stand here.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    pub headers: Vec<Header>,
+    /// Ask for everything that the server has, past what it filters: sends X-MCP-Show-All: true.
+    #[arg(long)]
+    pub show_all: bool,
+}
+
+/// A header that is sent to a server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Its name.
+    pub name: String,
+    /// Its value, variables not yet replaced.
+    pub value: String,
+}
+
+impl fmt::Debug for Header {
+    /// The value may be secret and is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// `mcpfleet run`.
@@ -144,6 +181,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
             "must be an IP address and a port: 127.0.0.1:{port} for this machine only, 0.0.0.0:{port} for all others too, \
              [::1]:{port} for IPv6"
         )
+    })
+}
+
+fn header(text: &str) -> Result<Header, String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("must be a name and a value, such as 'Authorization=Bearer ${TOKEN}'")?;
+    Ok(Header {
+        name: name.into(),
+        value: value.into(),
     })
 }
 

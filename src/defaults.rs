@@ -110,6 +110,13 @@ pub const SESSION_QUEUE_MAX: usize = 64;
 pub const LISTENS_MAX: usize = 1_024;
 /// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
+/// Requests, and streams, of one client on a channel that are at work at a time; further ones are refused.
+pub const CHANNEL_REQUESTS_MAX: usize = 128;
+/// Messages that may wait for a client on a channel to read; answers wait for room.
+pub const CHANNEL_QUEUE: usize = 64;
+/// Requests at work may finish for this long after a client on the process's own pipes has ended its input, or the
+/// process was asked to stop: hosts end a process by force that takes longer than two seconds.
+pub const CHANNEL_GRACE: Duration = Duration::from_secs(1);
 /// Most messages in one batch.
 pub const BATCH_MAX: usize = 64;
 

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Crds => commands::crds::write(&mut std::io::stdout()).map_err(Into::into),
         Command::Up(options) => run::in_runtime(cli.log_format, run::local::up(options)),
+        Command::Connect(options) => run::in_runtime(cli.log_format, run::local::connect(options)),
         Command::Run(options) => run::in_runtime(cli.log_format, run::replica::run(options)),
     };
     match outcome {

@@ -9,7 +9,7 @@ use super::finished::{Content, Finished};
 use super::legacy;
 use super::line::Line;
 use super::modern::{Refusal, refusal};
-use super::reply::{refuse, without_session};
+use super::reply::without_session;
 use super::rpc::{self, Client};
 use super::visit::Visit;
 use crate::defaults;
@@ -21,13 +21,13 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished
     let refused = |error: &Refusal| {
         let elapsed = visit.started.elapsed();
         visit.federation.metrics.request(None, Outcome::Refused, elapsed);
-        refuse(&visit.headers, None, error)
+        visit.refuse(None, error)
     };
     let unknown = || refusal(StatusCode::BAD_REQUEST, MessageError::Batch.to_rpc_error());
-    if let Err(error) = legacy::admitted(visit.federation.protocol, None, &visit.headers) {
+    if let Err(error) = legacy::admitted(visit.federation.protocol, None, visit.spoken_headers()) {
         return refused(&error);
     }
-    match legacy::revision(&visit.headers) {
+    match visit.revision() {
         Ok(Revision::V2025_03_26) => {}
         Ok(_) => return refused(&unknown()),
         Err(error) => return refused(&error),
@@ -36,10 +36,12 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished
         Ok(session) => session,
         Err(error) => return without_session(error),
     };
-    if session
-        .as_ref()
-        .is_some_and(|session| session.revision != Revision::V2025_03_26)
-    {
+    // What comes on a channel before the handshake is of no known revision.
+    let knows_batches = match &session {
+        Some(session) => session.revision == Revision::V2025_03_26,
+        None => visit.channel.is_none(),
+    };
+    if !knows_batches {
         return refused(&unknown());
     }
     let parts = match parts(body) {

@@ -68,11 +68,13 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
 }
 
 /// What is served to a client of `revision`: lists are always answered, and their changes told wherever there is a way
-/// to tell them. The first revision is not offered it.
-fn capabilities(federation: &Federation, revision: Revision) -> String {
+/// to tell them, as there is if the session `has_channel`. Over other ways the first revision is not offered it.
+fn capabilities(federation: &Federation, revision: Revision, has_channel: bool) -> String {
     let hears = match revision {
-        Revision::V2024_11_05 => false,
-        Revision::V2025_03_26 | Revision::V2025_06_18 | Revision::V2025_11_25 => federation.sessions.enabled,
+        Revision::V2024_11_05 => has_channel,
+        Revision::V2025_03_26 | Revision::V2025_06_18 | Revision::V2025_11_25 => {
+            has_channel || federation.sessions.enabled
+        }
         Revision::V2026_07_28 => true,
     };
     let offers = federation.offers;
@@ -118,11 +120,15 @@ fn set_level(request: Request<'_>) -> Answer {
     }
 }
 
+/// Who is in a session already has it on a channel; others are given one with the answer.
 fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
     let mut out = Vec::new();
     let mut result = ObjectWriter::open(&mut out);
     result.string("protocolVersion", request.revision.as_str());
-    result.member("capabilities", &capabilities(federation, request.revision));
+    result.member(
+        "capabilities",
+        &capabilities(federation, request.revision, request.session.is_some()),
+    );
     result.member("serverInfo", &federation.server_info);
     result.close();
     Answer::ok(request, &out)
@@ -144,7 +150,7 @@ fn discovered(federation: &Federation) -> Vec<u8> {
         )
         .to_string(),
     );
-    result.member("capabilities", &capabilities(federation, Revision::LATEST));
+    result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
     result.member("ttlMs", "0");
     result.string("cacheScope", "public");
     let mut own = ObjectWriter::open(result.name("_meta"));

@@ -74,6 +74,7 @@ impl Endpoint {
             federation: Arc::clone(federation),
             principal,
             headers: parts.headers,
+            channel: None,
             started,
         };
         match (face, parts.method) {
@@ -120,7 +121,7 @@ fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<(&'f Arc<Federation>, Face)>
 /// Ends the session that a DELETE names, with everything that is going on of it.
 fn end_session(visit: &Visit) -> Reply {
     if let Err(error) = legacy::revision(&visit.headers) {
-        return reply::whole(reply::refuse(&visit.headers, None, &error));
+        return reply::whole(visit.refuse(None, &error));
     }
     match visit.session() {
         Ok(session) => {

@@ -12,8 +12,23 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Events as they come, each with its blank line.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+use crate::mcp::sse;
+
+/// Events as they come.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
+
+/// What comes on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A whole JSON-RPC message, with the id to go on from where there is one.
+    Message(Bytes, Option<String>),
+    /// No message, but an id to go on from.
+    Priming(String),
+    /// Where the client posts (2024-11-05, transports).
+    Address(String),
+    /// Nothing, so that nobody on the way takes a silent stream for a dead one.
+    Ping,
+}
 
 /// What a request came to.
 #[derive(Debug)]
@@ -76,6 +91,26 @@ impl Finished {
     }
 }
 
+impl Event {
+    /// A message without an id.
+    pub(super) fn message(message: impl Into<Bytes>) -> Self {
+        Self::Message(message.into(), None)
+    }
+
+    /// The event as it is sent, with its blank line.
+    fn encoded(self) -> Bytes {
+        match self {
+            Self::Message(message, id) => Bytes::from(sse::encode(&message, id.as_deref())),
+            Self::Priming(id) => Bytes::from(sse::priming(&id)),
+            Self::Address(address) => Bytes::from(format!("event: endpoint\ndata: {address}\n\n")),
+            Self::Ping => PING,
+        }
+    }
+}
+
+/// A comment.
+const PING: Bytes = Bytes::from_static(b": ping\n\n");
+
 impl Content {
     /// Bytes of its messages.
     pub(super) fn len(&self) -> usize {
@@ -96,6 +131,14 @@ impl Content {
     }
 }
 
+/// The answers to a batch as one message.
+pub(super) fn batch_of(answers: &[Vec<u8>]) -> Vec<u8> {
+    let mut batch = vec![b'['];
+    batch.extend_from_slice(&answers.join(&b','));
+    batch.push(b']');
+    batch
+}
+
 impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -106,7 +149,7 @@ impl Body for ReplyBody {
             Self::Events(events) => events
                 .as_mut()
                 .poll_next(cx)
-                .map(|event| event.map(|data| Ok(Frame::data(data)))),
+                .map(|event| event.map(|event| Ok(Frame::data(event.encoded())))),
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::future::pending;
 
-use bytes::Bytes;
 use futures::stream::unfold;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::watch;
@@ -11,16 +10,16 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::accept::names_events;
-use super::finished::{Events, Finished};
+use super::finished::{Event, Events, Finished};
 use super::gate::Gate;
 use super::hub::{Heard, Listener, SessionHub, StreamId};
 use super::reply::{self, Reply};
 use super::session::Session;
-use super::stream::{self, PING};
+use super::stream;
 use super::visit::Visit;
 use super::{legacy, modern};
 use crate::fleet::{Counts, News};
-use crate::mcp::{Revision, headers, sse, subscription};
+use crate::mcp::{Revision, headers, subscription};
 use crate::metrics::{OpenStream, StreamKind};
 
 /// A stream on which a session hears.
@@ -56,7 +55,7 @@ pub(super) fn answer(visit: &Visit) -> Reply {
         return reply::not_allowed(&visit.federation);
     }
     if let Err(error) = legacy::revision(&visit.headers) {
-        return reply::whole(reply::refuse(&visit.headers, None, &error));
+        return reply::whole(visit.refuse(None, &error));
     }
     let session = match visit.session() {
         Ok(Some(session)) => session,
@@ -106,9 +105,9 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
         listener: SessionHub::listen(&visit.shared.hub, session.id, told),
         gate: Gate::new(visit, now),
         news,
-        hears_changes: session.revision > Revision::V2024_11_05,
+        hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
         epoch: changes.epoch(),
-        stop: visit.shared.stop.clone(),
+        stop: visit.stop().clone(),
         heartbeat: visit.federation.streams.heartbeat,
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
         resumable,
@@ -120,10 +119,10 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
 }
 
 impl Ear {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         let now = *self.news.borrow();
         if std::mem::take(&mut self.primes) {
-            return Some(Bytes::from(sse::priming(&self.position(now.counts))));
+            return Some(Event::Priming(self.position(now.counts)));
         }
         let silence = sleep(self.heartbeat);
         tokio::pin!(silence);
@@ -134,11 +133,11 @@ impl Ear {
                 return None;
             }
             match self.listener.hear(self.hears_changes.then_some(news.counts)) {
-                Heard::Message(message) => return Some(Bytes::from(sse::encode(&message, None))),
+                Heard::Message(message) => return Some(Event::message(message)),
                 Heard::Changed(kind, counts) => {
                     let message = subscription::list_changed(kind, None);
                     let id = self.resumable.then(|| self.position(counts));
-                    return Some(Bytes::from(sse::encode(&message, id.as_deref())));
+                    return Some(Event::Message(message.into(), id));
                 }
                 Heard::Over => return None,
                 Heard::Nothing => {}
@@ -148,7 +147,7 @@ impl Ear {
                 changed = self.news.changed() => if changed.is_err() { return None },
                 () = self.stop.cancelled() => return None,
                 () = until(self.expires) => return None,
-                () = &mut silence => return Some(PING),
+                () = &mut silence => return Some(Event::Ping),
             }
         }
     }

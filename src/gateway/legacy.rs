@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::access::Principal;
-use super::modern::{Refusal, refusal};
+use super::modern::{self, Refusal, refusal};
 use super::session::{Opening, Session, SessionError, Sessions};
 use crate::fleet::{Federation, ProtocolPlan};
 use crate::mcp::{Members, Method, Revision, RpcError, headers};
@@ -32,13 +32,14 @@ pub fn method(name: &str) -> Result<Method, Refusal> {
         .ok_or_else(|| refusal(StatusCode::OK, RpcError::method_not_found(name)))
 }
 
-/// Refuses a request with these parameters where no Legacy client is served, and says what is spoken instead.
-pub fn admitted(protocol: ProtocolPlan, params: Option<&Members<'_>>, map: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses a request with these parameters, and these headers if the transport has any, where no Legacy client is
+/// served, and says what is spoken instead.
+pub fn admitted(protocol: ProtocolPlan, params: Option<&Members<'_>>, map: Option<&HeaderMap>) -> Result<(), Refusal> {
     if protocol.legacy {
         return Ok(());
     }
     let requested = params.and_then(|members| members.string("protocolVersion"));
-    let header = || String::from_utf8_lossy(map.get(headers::PROTOCOL_VERSION)?.as_bytes()).into();
+    let header = || String::from_utf8_lossy(map?.get(headers::PROTOCOL_VERSION)?.as_bytes()).into();
     let requested = requested
         .or_else(header)
         .unwrap_or_else(|| Revision::WITHOUT_HEADER.as_str().into());
@@ -137,7 +138,7 @@ pub fn now() -> u64 {
 /// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
 /// demand the member, later ones leave it out.
 pub fn wants_null_id(map: &HeaderMap) -> bool {
-    revision(map).is_ok_and(|revision| revision <= Revision::V2025_06_18)
+    !modern::claimed_by_headers(map) && revision(map).is_ok_and(|revision| revision <= Revision::V2025_06_18)
 }
 
 #[cfg(test)]

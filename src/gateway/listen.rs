@@ -1,21 +1,20 @@
 //! `subscriptions/listen`: how Modern clients hear of changes (2026-07-28, subscriptions).
 
-use bytes::Bytes;
 use futures::stream::unfold;
 use http::StatusCode;
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::finished::{Content, Finished};
+use super::finished::{Content, Event, Finished};
 use super::gate::Gate;
+use super::hub::Begun;
 use super::modern::{Refusal, refusal};
-use super::stream::PING;
 use super::updates::Updates;
 use super::visit::Visit;
 use crate::fleet::{Counts, News, Place};
 use crate::mcp::subscription::{self, Filter, ListKind};
-use crate::mcp::{Id, Members, RpcError, sse};
+use crate::mcp::{Id, Members, Method, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
 
 /// One open subscription.
@@ -32,6 +31,8 @@ struct Subscription {
     stop: CancellationToken,
     heartbeat: Duration,
     state: State,
+    /// How the client ends it, where that is not by closing a stream.
+    begun: Option<Begun>,
     _place: Place,
     _counted: OpenStream,
 }
@@ -66,8 +67,16 @@ pub(super) async fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
+    let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
-    let (updates, accepted) = Updates::of(federation, &filter.uris).await;
+    let subscribed = tokio::select! {
+        biased;
+        subscribed = Updates::of(federation, &filter.uris) => Some(subscribed),
+        () = withdrawn(begun.as_ref()) => None,
+    };
+    let Some((updates, accepted)) = subscribed else {
+        return Ok(Finished::nothing(StatusCode::ACCEPTED));
+    };
     filter.uris = accepted;
     let subscription = Subscription {
         id: id.as_json().into(),
@@ -77,9 +86,10 @@ pub(super) async fn open(
         news,
         told: now.counts,
         gate: Gate::new(visit, now),
-        stop: visit.shared.stop.clone(),
+        stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,
+        begun,
         _place: place,
         _counted: federation.metrics.stream(StreamKind::Subscription),
     };
@@ -88,12 +98,19 @@ pub(super) async fn open(
     Ok(Finished::new(StatusCode::OK, Content::Events(events)))
 }
 
+async fn withdrawn(begun: Option<&Begun>) {
+    match begun {
+        Some(begun) => begun.withdrawn().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Subscription {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         match self.state {
             State::Unacknowledged => {
                 self.state = State::Open;
-                return Some(event(&self.filter.acknowledgement(&self.id)));
+                return Some(Event::message(self.filter.acknowledgement(&self.id)));
             }
             State::Open => {}
             State::Over => return None,
@@ -110,17 +127,18 @@ impl Subscription {
             }
             if let Some(kind) = self.untold(news.counts) {
                 *self.told.of_mut(kind) = news.counts.of(kind);
-                return Some(event(&subscription::list_changed(kind, Some(&self.id))));
+                return Some(Event::message(subscription::list_changed(kind, Some(&self.id))));
             }
             tokio::select! {
                 changed = self.news.changed() => if changed.is_err() {
                     return Some(self.ended());
                 },
                 () = self.stop.cancelled() => {}
+                () = withdrawn(self.begun.as_ref()) => return None,
                 params = self.updates.next() => {
-                    return Some(event(&subscription::updated(&params, Some(&self.id))));
+                    return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }
-                () = &mut silence => return Some(PING),
+                () = &mut silence => return Some(Event::Ping),
             }
         }
     }
@@ -132,12 +150,8 @@ impl Subscription {
     }
 
     /// The last event: clients that get none take the end for a failure.
-    fn ended(&mut self) -> Bytes {
+    fn ended(&mut self) -> Event {
         self.state = State::Over;
-        event(&subscription::ended(&self.id, &self.server_info))
+        Event::message(subscription::ended(&self.id, &self.server_info))
     }
-}
-
-fn event(message: &[u8]) -> Bytes {
-    Bytes::from(sse::encode(message, None))
 }

@@ -1,8 +1,9 @@
 //! The data plane: clients' requests in, answers out.
 //!
 //! [`serve`] accepts connections, [`endpoint`] turns one HTTP request into one answer, [`access`] says who may ask,
-//! `post` and `rpc` take what is posted, [`legacy`] and [`modern`] know the rules of their era, [`session`] what Legacy
-//! clients said of themselves, [`dispatch`] does what is asked, the same for both, and `reply` tells it.
+//! `post` takes what is posted, `talk` what comes on a `channel` ([`stdio`]), and `rpc` either; [`legacy`] and [`modern`]
+//! know the rules of their era, [`session`] what Legacy clients said of themselves, [`dispatch`] does what is asked, the
+//! same for both, and `reply` tells it.
 //!
 //! An answer that takes its time becomes a `stream` of what is said on a [`line`], for as long as its `work` goes on.
 //! Clients hear of changes by `get` (Legacy sessions, whose streams and calls are in the [`hub`]) and by `listen`
@@ -13,6 +14,7 @@ pub mod access;
 pub mod answer;
 mod batch;
 pub mod bridge;
+mod channel;
 mod completion;
 pub mod dispatch;
 pub mod endpoint;
@@ -33,7 +35,9 @@ mod reply;
 mod rpc;
 pub mod serve;
 pub mod session;
+pub mod stdio;
 mod stream;
+mod talk;
 mod updates;
 pub mod visit;
 pub mod wishes;

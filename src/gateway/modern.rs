@@ -29,13 +29,14 @@ pub fn claimed_by_headers(map: &HeaderMap) -> bool {
     }
 }
 
-/// Checks a request to a federation that speaks `protocol`, and gives its method.
+/// Checks a request to a federation that speaks `protocol`, and gives its method. Its headers must repeat its body, if
+/// the transport has any.
 pub fn check(
     protocol: ProtocolPlan,
     method: &str,
     params: Option<&Members<'_>>,
     own_meta: Option<&Members<'_>>,
-    map: &HeaderMap,
+    map: Option<&HeaderMap>,
 ) -> Result<Method, Refusal> {
     let version = match VersionClaim::of(own_meta) {
         VersionClaim::Named(version) => version,
@@ -45,27 +46,31 @@ pub fn check(
     if !capabilities.is_some_and(|raw| raw.get().starts_with('{')) {
         return Err(missing_meta(meta::CLIENT_CAPABILITIES));
     }
-    matches_if_present(map, headers::PROTOCOL_VERSION, &version)?;
-    matches_if_present(map, headers::METHOD, method)?;
+    if let Some(map) = map {
+        matches_if_present(map, headers::PROTOCOL_VERSION, &version)?;
+        matches_if_present(map, headers::METHOD, method)?;
+    }
     if Revision::parse(version.as_ref()) != Some(Revision::LATEST) {
         return Err(refusal(
             StatusCode::BAD_REQUEST,
             RpcError::unsupported_version(&version, protocol.revisions()),
         ));
     }
-    required(map, headers::PROTOCOL_VERSION)?;
-    required(map, headers::METHOD)?;
+    if let Some(map) = map {
+        required(map, headers::PROTOCOL_VERSION)?;
+        required(map, headers::METHOD)?;
+    }
     let Some(known) = Method::parse(method).filter(|known| known.in_modern()) else {
         return Err(refusal(StatusCode::NOT_FOUND, RpcError::method_not_found(method)));
     };
     if let Some(member) = known.target() {
-        let named = required(map, headers::NAME)?;
+        let named = map.map(|map| required(map, headers::NAME)).transpose()?;
         let target = params.and_then(|p| p.get(member)).and_then(object::string);
         let Some(target) = target else {
             let error = RpcError::new(RpcError::INVALID_PARAMS, format!("params.{member} must be a string"));
             return Err(refusal(StatusCode::BAD_REQUEST, error));
         };
-        if headers::decode(named).as_deref() != Some(target.as_ref()) {
+        if named.is_some_and(|named| headers::decode(named).as_deref() != Some(target.as_ref())) {
             return Err(mismatch(format!("Mcp-Name does not match params.{member}")));
         }
     }
@@ -161,7 +166,7 @@ mod tests {
             .and_then(|p| p.get("_meta"))
             .and_then(|raw| Members::parse(raw.get()));
         let protocol = ProtocolPlan::default();
-        check(protocol, method, params.as_ref(), own.as_ref(), &headers(pairs))
+        check(protocol, method, params.as_ref(), own.as_ref(), Some(&headers(pairs)))
             .map_err(|r| (r.status.as_u16(), r.error.code))
     }
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
 
 use super::accept::names_events;
-use super::finished::{Events, Finished};
+use super::finished::{Event, Events, Finished};
 use super::old_streams::OldStream;
 use super::reply::{self, Reply};
 use super::session::SessionId;
@@ -24,7 +24,7 @@ struct Face {
     visit: Visit,
     stream: Arc<OldStream>,
     /// Where messages are sent to, which is told first.
-    address: Option<Bytes>,
+    address: Option<String>,
     said: Events,
     heard: Events,
     /// When the handshake must be over.
@@ -33,8 +33,8 @@ struct Face {
 
 /// Opens the stream that is asked for.
 pub(super) fn open(visit: Visit) -> Reply {
-    if let Err(error) = legacy::admitted(visit.federation.protocol, None, &visit.headers) {
-        return reply::whole(reply::refuse(&visit.headers, None, &error));
+    if let Err(error) = legacy::admitted(visit.federation.protocol, None, Some(&visit.headers)) {
+        return reply::whole(visit.refuse(None, &error));
     }
     if !names_events(&visit.headers) {
         let text = "this is an event stream: Accept must list text/event-stream\n";
@@ -86,7 +86,7 @@ async fn work(stream: &OldStream, visit: &Visit, body: &Bytes) {
 impl Face {
     fn events(visit: Visit, id: SessionId) -> Option<Events> {
         let stream = Arc::new(OldStream::new(id, &visit.federation.name, &visit.principal));
-        let address = format!("event: endpoint\ndata: messages?{PARAMETER}{id}\n\n");
+        let address = format!("messages?{PARAMETER}{id}");
         let keep_alive = visit.federation.streams.keep_alive;
         let said = stream::events(stream.line.clone(), None, None, keep_alive, None)?;
         let hearing = {
@@ -97,7 +97,7 @@ impl Face {
         let face = Self {
             visit,
             stream,
-            address: Some(Bytes::from(address)),
+            address: Some(address),
             said,
             heard: Box::pin(hearing.flatten_stream()),
             patience: Instant::now() + defaults::HEADER_TIMEOUT,
@@ -106,9 +106,9 @@ impl Face {
         Some(Box::pin(unfold(face, next)))
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         if let Some(address) = self.address.take() {
-            return Some(address);
+            return Some(Event::Address(address));
         }
         let silent = self.stream.session().is_none();
         tokio::select! {

@@ -12,7 +12,7 @@ use super::modern::{Refusal, refusal};
 use super::reply::{self, Reply};
 use super::visit::Visit;
 use super::work::Work;
-use super::{batch, rpc, stream};
+use super::{rpc, stream};
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::RpcError;
@@ -35,7 +35,7 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
     let (streams, hub) = (visit.federation.streams, visit.shared.hub.clone());
     let line = Line::new();
     let mut work = Work::new(
-        work(visit, body, line.clone(), takes_events),
+        rpc::work(visit, body, line.clone(), takes_events),
         line.clone(),
         hub,
         streams.resume,
@@ -71,15 +71,8 @@ pub(super) async fn body(visit: &Visit, body: Incoming) -> Result<Bytes, Box<Rep
     read.unwrap_or_else(|_| Err(too_slow())).map_err(|refused| {
         let elapsed = visit.started.elapsed();
         visit.federation.metrics.request(None, Outcome::Refused, elapsed);
-        Box::new(reply::whole(reply::refuse(&visit.headers, None, &refused)))
+        Box::new(reply::whole(visit.refuse(None, &refused)))
     })
-}
-
-async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {
-    match rpc::answer(&visit, &body, &line, takes_events).await {
-        Some(finished) => finished,
-        None => batch::answer(&visit, &body, &line).await,
-    }
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {

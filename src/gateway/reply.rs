@@ -6,11 +6,11 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 
 use super::access::AccessError;
-use super::finished::{Content, Events, Finished, ReplyBody};
+use super::finished::{Content, Events, Finished, ReplyBody, batch_of};
+use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::origin::Denied;
 use super::session::SessionError;
-use super::{legacy, modern};
 use crate::fleet::Federation;
 use crate::mcp::{Id, RpcError, message};
 
@@ -18,8 +18,8 @@ use crate::mcp::{Id, RpcError, message};
 pub(super) type Reply = Response<ReplyBody>;
 
 /// The answer to a message that is refused.
-pub(super) fn refuse(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
-    let null = (!modern::claimed_by_headers(headers) && legacy::wants_null_id(headers)).then_some("null");
+pub(super) fn refuse(wants_null_id: bool, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
+    let null = wants_null_id.then_some("null");
     let message = message::error_response(id.map(Id::as_json).or(null), &refused.error.to_json());
     Finished::message(refused.status, message)
 }
@@ -50,7 +50,7 @@ pub(super) fn keep_out(headers: &HeaderMap, error: AccessError) -> Reply {
         AccessError::Closed => (StatusCode::SERVICE_UNAVAILABLE, None),
     };
     let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
-    let mut reply = whole(refuse(headers, None, &refusal(status, error)));
+    let mut reply = whole(refuse(legacy::wants_null_id(headers), None, &refusal(status, error)));
     if let Some(challenge) = challenge {
         reply
             .headers_mut()
@@ -87,12 +87,7 @@ pub(super) fn whole(finished: Finished) -> Reply {
         Content::Events(stream) => return events(stream),
         Content::Nothing => Vec::new(),
         Content::Message(message) => message,
-        Content::Batch(messages) => {
-            let mut batch = vec![b'['];
-            batch.extend_from_slice(&messages.join(&b','));
-            batch.push(b']');
-            batch
-        }
+        Content::Batch(messages) => batch_of(&messages),
     };
     let is_empty = content.is_empty();
     let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(content))));

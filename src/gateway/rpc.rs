@@ -1,19 +1,18 @@
 //! One JSON-RPC message of a client: which era's rules it is under, and what they say of it.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use super::bridge::session_lanes;
 use super::dispatch::{self, dispatch};
 use super::finished::Finished;
-use super::hub::SessionHub;
 use super::line::{Caller, Line};
 use super::modern::{Refusal, refusal};
 use super::old_streams::OldStream;
-use super::reply::{refuse, without_session};
+use super::reply::without_session;
 use super::session::Session;
 use super::visit::Visit;
-use super::{legacy, listen, modern};
+use super::{batch, legacy, listen, modern};
 use crate::defaults;
 use crate::mcp::meta::VersionClaim;
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
@@ -55,16 +54,24 @@ struct Asked<'a> {
     method: &'a str,
 }
 
+/// Answers what came as `body`, a message or a batch of them.
+pub(super) async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {
+    match answer(&visit, &body, &line, takes_events).await {
+        Some(finished) => finished,
+        None => batch::answer(&visit, &body, &line).await,
+    }
+}
+
 /// Answers the message in `body`, and counts it if it is a request; what is said before the answer goes to `line`.
 /// `None` where it is no message but a batch, which some Legacy clients may send.
-pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line, takes_events: bool) -> Option<Finished> {
+async fn answer(visit: &Visit, body: &Bytes, line: &Line, takes_events: bool) -> Option<Finished> {
     let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
-        Err(MessageError::Batch) if !modern::claimed_by_headers(&visit.headers) => {
+        Err(MessageError::Batch) if !visit.claims_modern() => {
             return None;
         }
-        Err(error) => malformed(&visit.headers, None, &error),
+        Err(error) => malformed(visit, None, &error),
         Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
             Ok(kind) => {
                 let (params, meta) = parts(&envelope);
                 let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
@@ -78,9 +85,9 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line, takes_event
 /// Answers one message of a batch from `client`; `None` where it asks for nothing.
 pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>) -> Option<Finished> {
     let told = match Envelope::parse(part, defaults::JSON_DEPTH_MAX) {
-        Err(error) => malformed(&visit.headers, None, &error),
+        Err(error) => malformed(visit, None, &error),
         Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
             Ok(kind) => {
                 let (params, meta) = parts(&envelope);
                 let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), part);
@@ -92,7 +99,7 @@ pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>)
                     Some(asked) if message.claims_modern() || message.is_handshake() => {
                         let text = "a batch has neither initialize nor requests of later revisions in it";
                         let error = RpcError::new(RpcError::INVALID_REQUEST, text);
-                        refused(&visit.headers, Some(asked.id), &refusal(StatusCode::OK, error))
+                        refused(visit, Some(asked.id), &refusal(StatusCode::OK, error))
                     }
                     Some(_) => in_session(visit, message, client).await,
                 }
@@ -105,9 +112,9 @@ pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>)
 /// Answers a message that came for `stream`, in the transport of 2024-11-05; what is said before goes to its line.
 pub(super) async fn answer_on_stream(visit: &Visit, body: &Bytes, stream: &OldStream) -> Finished {
     let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
-        Err(error) => malformed(&visit.headers, None, &error),
+        Err(error) => malformed(visit, None, &error),
         Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(&visit.headers, envelope.id.and_then(Id::from_raw), &error),
+            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
             Ok(kind) => {
                 let (params, meta) = parts(&envelope);
                 let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
@@ -134,7 +141,7 @@ async fn on_stream(visit: &Visit, message: Message<'_>, stream: &OldStream) -> T
         .readable()
         .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
     match checked {
-        Err(error) => refused(&visit.headers, Some(asked.id), &error),
+        Err(error) => refused(visit, Some(asked.id), &error),
         Ok(revision) => {
             let (federation, principal) = (&visit.federation, &visit.principal);
             let session = legacy::opening(federation, principal, revision, message.params, |opening| {
@@ -148,23 +155,37 @@ async fn on_stream(visit: &Visit, message: Message<'_>, stream: &OldStream) -> T
 
 /// A message that came alone.
 async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: bool) -> Told {
-    let headers = &visit.headers;
     let asked = message.asked();
-    if message.claims_modern() || modern::claimed_by_headers(headers) {
-        return match asked {
-            None => Told::nothing(),
-            Some(asked) => modern_request(visit, message, asked, line, takes_events).await,
+    if message.claims_modern() || visit.claims_modern() {
+        return match (asked, message.kind) {
+            (Some(asked), _) => modern_request(visit, message, asked, line, takes_events).await,
+            (None, Kind::Notification { method }) if visit.channel.is_some() => {
+                notified(visit, None, method, message.params).await;
+                Told::nothing()
+            }
+            // A POST has nothing to cancel: whoever does not want an answer any more closes its stream.
+            (None, _) => Told::nothing(),
         };
     }
-    if let Err(error) = legacy::admitted(visit.federation.protocol, message.params, headers) {
-        return refused(headers, asked.map(|asked| asked.id), &error);
+    if let (Some(asked), Some(_)) = (asked, &visit.channel)
+        && asked.method == Method::Discover.as_str()
+    {
+        return undeclared_discover(visit, message, asked, line).await;
+    }
+    let admitted = legacy::admitted(visit.federation.protocol, message.params, visit.spoken_headers());
+    // On a channel, nothing but requests is answered.
+    if let Err(error) = admitted.or_else(|error| match (asked, &visit.channel) {
+        (None, Some(_)) => Ok(()),
+        _ => Err(error),
+    }) {
+        return refused(visit, asked.map(|asked| asked.id), &error);
     }
     if let Some(asked) = asked.filter(|_| message.is_handshake()) {
         return handshake(visit, message, asked, line).await;
     }
-    let revision = match legacy::revision(headers) {
+    let revision = match visit.revision() {
         Ok(revision) => revision,
-        Err(error) => return refused(headers, asked.map(|asked| asked.id), &error),
+        Err(error) => return refused(visit, asked.map(|asked| asked.id), &error),
     };
     let session = match visit.session() {
         Ok(session) => session,
@@ -187,6 +208,9 @@ async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: 
 
 /// A message of a Legacy client, in a session or where there are none.
 async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> Told {
+    if let (Some(channel), Some(session)) = (&visit.channel, client.session) {
+        channel.hear(visit, session);
+    }
     let asked = match message.kind {
         Kind::Request { id, method } => Asked { id, method },
         Kind::Notification { method } => {
@@ -210,7 +234,7 @@ async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> 
         Ok(method)
     });
     match checked {
-        Err(error) => refused(&visit.headers, Some(asked.id), &error),
+        Err(error) => refused(visit, Some(asked.id), &error),
         Ok(method) => carry_out(visit, message, asked.id, method, client).await,
     }
 }
@@ -222,14 +246,16 @@ async fn modern_request(
     line: &Line,
     takes_events: bool,
 ) -> Told {
-    let headers = &visit.headers;
+    if let Some(channel) = &visit.channel {
+        channel.heard_modern();
+    }
     let checked = message.readable().and_then(|()| {
         let method = modern::check(
             visit.federation.protocol,
             asked.method,
             message.params,
             message.meta,
-            headers,
+            visit.spoken_headers(),
         )?;
         check_arguments(method, message.params, Era::Modern)?;
         Ok(method)
@@ -241,11 +267,11 @@ async fn modern_request(
         takes_events,
     };
     match checked {
-        Err(error) => refused(headers, Some(asked.id), &error),
+        Err(error) => refused(visit, Some(asked.id), &error),
         Ok(method @ Method::Listen) => {
             let (outcome, finished) = match listen::open(visit, asked.id, message.params, takes_events).await {
                 Ok(finished) => (Outcome::Ok, finished),
-                Err(error) => (Outcome::Refused, refuse(headers, Some(asked.id), &error)),
+                Err(error) => (Outcome::Refused, visit.refuse(Some(asked.id), &error)),
             };
             Told {
                 method: Some(method),
@@ -257,14 +283,38 @@ async fn modern_request(
     }
 }
 
+/// A client on a channel that asks what is spoken here, without having said what it speaks itself.
+async fn undeclared_discover(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
+    let client = Client {
+        session: None,
+        revision: Revision::LATEST,
+        line,
+        takes_events: false,
+    };
+    carry_out(visit, message, asked.id, Method::Discover, client).await
+}
+
 async fn handshake(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
     let checked = message
         .readable()
         .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
     let revision = match checked {
         Ok(revision) => revision,
-        Err(error) => return refused(&visit.headers, Some(asked.id), &error),
+        Err(error) => return refused(visit, Some(asked.id), &error),
     };
+    if let Some(channel) = &visit.channel {
+        let session = match channel.open_session(visit, revision, message.params) {
+            Ok(session) => session,
+            Err(error) => return refused(visit, Some(asked.id), &error),
+        };
+        let client = Client {
+            session: Some(&session),
+            revision,
+            line,
+            takes_events: false,
+        };
+        return carry_out(visit, message, asked.id, Method::Initialize, client).await;
+    }
     let client = Client {
         session: None,
         revision,
@@ -302,13 +352,10 @@ async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Meth
         principal: &visit.principal,
         session: client.session,
         intermediate: client.takes_events.then_some(client.line),
-        headers: Some(&visit.headers),
+        headers: visit.spoken_headers(),
         bridge: &visit.shared.bridge,
     };
-    let begun = client
-        .session
-        .filter(|_| !method.is_immediate())
-        .map(|session| SessionHub::begin(&visit.shared.hub, session.id, id));
+    let begun = visit.begin(client.session, method, id);
     let withdrawn = async {
         match &begun {
             Some(begun) => begun.withdrawn().await,
@@ -351,16 +398,16 @@ impl Drop for Counting<'_> {
     }
 }
 
-/// What a Legacy client tells. Of a session's requests it may cancel those at work (2025-11-25, cancellation).
+/// What a client tells. Of its requests at work it may cancel those of its session, or of its channel (2025-11-25,
+/// cancellation).
 async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
-    let Some(session) = session else { return };
-    match method {
-        notice::CANCELLED => {
+    match (method, session) {
+        (notice::CANCELLED, _) => {
             if let Some(id) = params.and_then(|params| params.get("requestId")) {
-                visit.shared.hub.cancel(session.id, id.get());
+                visit.cancel(session, id.get());
             }
         }
-        notice::ROOTS_CHANGED => session_lanes::roots_changed(&visit.federation, session.id).await,
+        (notice::ROOTS_CHANGED, Some(session)) => session_lanes::roots_changed(&visit.federation, session.id).await,
         _ => {}
     }
 }
@@ -459,25 +506,25 @@ fn counted(visit: &Visit, told: Told) -> Finished {
     told.finished
 }
 
-fn refused(headers: &HeaderMap, id: Option<Id<'_>>, refused: &Refusal) -> Told {
+fn refused(visit: &Visit, id: Option<Id<'_>>, refused: &Refusal) -> Told {
     Told {
         method: None,
         outcome: Some(Outcome::Refused),
-        finished: refuse(headers, id, refused),
+        finished: visit.refuse(id, refused),
     }
 }
 
-fn malformed(headers: &HeaderMap, id: Option<Id<'_>>, error: &MessageError) -> Told {
-    let refusal = refusal(malformed_status(headers, error), error.to_rpc_error());
-    refused(headers, id, &refusal)
+fn malformed(visit: &Visit, id: Option<Id<'_>>, error: &MessageError) -> Told {
+    let refusal = refusal(malformed_status(visit, error), error.to_rpc_error());
+    refused(visit, id, &refusal)
 }
 
 /// Legacy clients are told of malformed messages with 200, as of every JSON-RPC error; batches are refused with 400
 /// where they are not known, since nobody can tell which of their parts was meant.
-fn malformed_status(headers: &HeaderMap, error: &MessageError) -> StatusCode {
+fn malformed_status(visit: &Visit, error: &MessageError) -> StatusCode {
     match error {
         MessageError::Batch => StatusCode::BAD_REQUEST,
-        _ if modern::claimed_by_headers(headers) => StatusCode::BAD_REQUEST,
+        _ if visit.claims_modern() => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
 }

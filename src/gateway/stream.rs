@@ -4,18 +4,13 @@
 
 use std::future::pending;
 
-use bytes::Bytes;
 use futures::stream::unfold;
 use tokio::time::{Duration, sleep};
 
-use super::finished::{Events, Finished};
+use super::finished::{Event, Events, Finished};
 use super::hub::{Kept, SessionHub, StreamId};
 use super::line::{Line, Next};
 use super::work::Work;
-use crate::mcp::sse;
-
-/// A comment, so that nobody on the way takes a silent stream for a dead one.
-pub(super) const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 /// Reads a line for one connection.
 struct Reader {
@@ -101,9 +96,9 @@ async fn see_to(mut work: Work) -> Option<Finished> {
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         if let Some(stream) = self.stream.filter(|_| std::mem::take(&mut self.primes)) {
-            return Some(Bytes::from(sse::priming(&stream.event(0))));
+            return Some(Event::Priming(stream.event(0)));
         }
         let silence = sleep(self.keep_alive);
         tokio::pin!(silence);
@@ -112,7 +107,7 @@ impl Reader {
             match self.line.take(self.number) {
                 Next::Message(number, message) => {
                     let id = self.stream.map(|stream| stream.event(number));
-                    return Some(Bytes::from(sse::encode(&message, id.as_deref())));
+                    return Some(Event::Message(message, id));
                 }
                 Next::Over => return None,
                 Next::Nothing => {}
@@ -124,7 +119,7 @@ impl Reader {
                     self.work = None;
                     self.line.finish(finished.content);
                 }
-                () = &mut silence => return Some(PING),
+                () = &mut silence => return Some(Event::Ping),
             }
         }
     }

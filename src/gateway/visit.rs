@@ -1,4 +1,4 @@
-//! One HTTP request that was let in, and what is shared by all of them.
+//! One message that was let in, and what is shared by all of them.
 
 use std::sync::Arc;
 
@@ -8,13 +8,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Principal;
-use super::bridge::Bridge;
-use super::bridge::session_lanes;
-use super::hub::SessionHub;
-use super::legacy;
+use super::bridge::{Bridge, session_lanes};
+use super::channel::Channel;
+use super::finished::Finished;
+use super::hub::{Begun, SessionHub};
+use super::modern::{self, Refusal};
 use super::old_streams::OldStreams;
 use super::session::{Session, SessionError, SessionId, Sessions};
+use super::{legacy, reply};
 use crate::fleet::{Federation, Fleet};
+use crate::mcp::{Id, Method, Revision};
 
 /// What all clients of this process share.
 #[derive(Debug)]
@@ -33,13 +36,16 @@ pub struct Shared {
     pub stop: CancellationToken,
 }
 
-/// Where a request goes, who sends it, and its headers.
+/// Where a message goes, who sends it, and how it came.
 #[derive(Clone)]
 pub(super) struct Visit {
     pub(super) shared: Arc<Shared>,
     pub(super) federation: Arc<Federation>,
     pub(super) principal: Principal,
+    /// The headers that it came with or, on a channel, those that the channel was opened with.
     pub(super) headers: HeaderMap,
+    /// The channel that it came on, if it did not come in a POST that speaks for itself.
+    pub(super) channel: Option<Arc<Channel>>,
     pub(super) started: Instant,
 }
 
@@ -49,7 +55,68 @@ impl Visit {
     /// # Errors
     /// It names none, or one that is not valid here and now.
     pub(super) fn session(&self) -> Result<Option<Session>, SessionError> {
-        legacy::session(&self.shared.sessions, &self.federation, &self.principal, &self.headers)
+        match &self.channel {
+            Some(channel) => Ok(channel.session()),
+            None => legacy::session(&self.shared.sessions, &self.federation, &self.principal, &self.headers),
+        }
+    }
+
+    /// The headers that speak of the message; on a channel there are none.
+    pub(super) fn spoken_headers(&self) -> Option<&HeaderMap> {
+        self.channel.is_none().then_some(&self.headers)
+    }
+
+    /// Whether headers claim a Modern message.
+    pub(super) fn claims_modern(&self) -> bool {
+        self.spoken_headers().is_some_and(modern::claimed_by_headers)
+    }
+
+    /// The revision that a Legacy message is judged by as long as no session is looked at.
+    ///
+    /// # Errors
+    /// The headers name none that is known.
+    pub(super) fn revision(&self) -> Result<Revision, Refusal> {
+        match &self.channel {
+            Some(channel) => Ok(channel.revision()),
+            None => legacy::revision(&self.headers),
+        }
+    }
+
+    /// The answer to a message that is refused.
+    pub(super) fn refuse(&self, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
+        match &self.channel {
+            Some(channel) => reply::refuse(channel.wants_null_id(), id, refused),
+            None => reply::refuse(legacy::wants_null_id(&self.headers), id, refused),
+        }
+    }
+
+    /// Lets the client cancel what it asks for under `id`, where it could: on a channel anything that is not done at
+    /// once, otherwise what is asked in a `session`.
+    pub(super) fn begin(&self, session: Option<&Session>, method: Method, id: Id<'_>) -> Option<Begun> {
+        let by = self.canceller(session)?;
+        (!method.is_immediate() || method == Method::Listen).then(|| SessionHub::begin(&self.shared.hub, by, id))
+    }
+
+    /// Cancels what was asked for under `id`, as it was written.
+    pub(super) fn cancel(&self, session: Option<&Session>, id: &str) {
+        if let Some(by) = self.canceller(session) {
+            self.shared.hub.cancel(by, id);
+        }
+    }
+
+    /// Cancelled when streams that would go on for ever are to end.
+    pub(super) fn stop(&self) -> &CancellationToken {
+        match &self.channel {
+            Some(channel) => channel.stop(),
+            None => &self.shared.stop,
+        }
+    }
+
+    fn canceller(&self, session: Option<&Session>) -> Option<SessionId> {
+        match &self.channel {
+            Some(channel) => Some(channel.id()),
+            None => session.map(|session| session.id),
+        }
     }
 
     /// Ends everything that is going on of `session`, and lets go of what is kept for it.

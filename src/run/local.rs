@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
@@ -13,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::admin::Admin;
 use super::endpoints::Endpoints;
 use super::launch::{self, Launcher};
-use super::watch::FileWatch;
-use super::{progress, readiness, signals};
+use super::source::Source;
+use super::{pipes, progress, readiness, signals};
 use crate::api::DEFAULT_NAMESPACE;
-use crate::args::Up;
+use crate::args::{Connect, Up};
 use crate::defaults;
 use crate::fleet::access::access_reference;
 use crate::fleet::input::federation_input;
@@ -26,63 +27,142 @@ use crate::fleet::{
 };
 use crate::gateway::Gateway;
 use crate::gateway::session::{Keyring, Sessions};
-use crate::manifest::{self, CommandServer, Manifests, Problem, Problems, Sources};
+use crate::gateway::stdio::Pipes;
+use crate::manifest::{self, CommandServer, Manifests, Problem, Problems};
 use crate::metrics::Metrics;
 use crate::upstream::{Endpoint, Program, StdioCommand, Terms, Timeouts};
 
-/// Serves the manifests until the process is asked to stop.
+/// Serves the manifests until the process is asked to stop or, on pipes, until their client leaves.
 ///
 /// # Errors
 /// When a manifest is wrong or an address cannot be listened on; nothing has been started then.
 pub async fn up(options: Up) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !options.stdio || !options.paths.iter().any(|path| path.as_os_str() == "-"),
+        "--stdio reads the client's messages from standard input, so the manifests cannot come from there; name a file"
+    );
+    let ports = !options.stdio;
+    serve(Fleet {
+        source: Source::files(options.paths),
+        default: options.default_federation,
+        stdio: options.stdio,
+        listen: options.listen.or_else(|| ports.then_some(LISTEN)),
+        admin_listen: options.admin_listen.or_else(|| ports.then_some(ADMIN_LISTEN)),
+        drain: options.drain_timeout,
+    })
+    .await
+}
+
+/// Serves one remote server on standard input and output until the client leaves or the process is asked to stop.
+///
+/// # Errors
+/// When the address or a header is wrong.
+pub async fn connect(options: Connect) -> anyhow::Result<()> {
+    serve(Fleet {
+        source: Source::address(&options),
+        default: None,
+        stdio: true,
+        listen: None,
+        admin_listen: None,
+        drain: defaults::DRAIN_TIMEOUT,
+    })
+    .await
+}
+
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+
+/// What is served, and how.
+struct Fleet {
+    source: Source,
+    default: Option<ObjectKey>,
+    /// Whether one federation is served on standard input and output.
+    stdio: bool,
+    listen: Option<SocketAddr>,
+    admin_listen: Option<SocketAddr>,
+    drain: Duration,
+}
+
+async fn serve(options: Fleet) -> anyhow::Result<()> {
+    let teller = if options.stdio { Teller::Errors } else { Teller::Output };
     let reading = manifest::Options {
-        loopback: options.listen.ip().is_loopback(),
+        loopback: options.listen.is_none_or(|listen| listen.ip().is_loopback()),
         environment: manifest::environment(),
     };
-    let mut sources = Sources::new(options.paths.clone());
-    let mut files = FileWatch::new(options.paths.clone());
-    let read = manifest::load(&mut sources, &reading);
+    let mut source = options.source;
+    let read = source.read(&reading);
     let mut warned = warn_of(read.warnings, &[]);
     let manifests = read
         .manifests
         .map_err(|problems| explained(&problems, options.listen))?;
-    let default = default_federation(&options, &manifests)?;
+    let default = default_federation(options.default, &manifests)?;
+    let piped = options
+        .stdio
+        .then(|| pipes::federation(&default, &manifests))
+        .transpose()?;
 
     let metrics = Arc::new(Metrics::new()?);
     // Whoever restarts the process ends all sessions; there is nowhere to keep a key.
     let keyring = Arc::new(ArcSwapOption::from_pointee(Keyring::random()?));
-    let sessions = Sessions::new(keyring, metrics.sessions());
+    let sessions = Arc::new(Sessions::new(keyring, metrics.sessions()));
     let stop = signals::stop_token()?;
-    let gateway = Gateway::bind(options.listen).await?;
-    let admin = Admin::bind(options.admin_listen).await?;
-    let address = gateway.address();
-    say(&format!("listening on http://{address}"));
-    say(&format!("admin on http://{}", admin.address()));
+    let gateway = match options.listen {
+        Some(listen) => Some(Gateway::bind(listen).await?),
+        None => None,
+    };
+    let admin = match options.admin_listen {
+        Some(listen) => Some(Admin::bind(listen).await?),
+        None => None,
+    };
+    let endpoints = gateway.as_ref().map(|gateway| Endpoints {
+        address: gateway.address(),
+        default: default.clone(),
+    });
+    if let Some(endpoints) = &endpoints {
+        teller.say(&format!("listening on http://{}", endpoints.address));
+    }
+    if let Some(admin) = &admin {
+        teller.say(&format!("admin on http://{}", admin.address()));
+    }
 
     let launcher = Launcher::new();
     let planned = plan_input(&launcher, &manifests).await;
-    tell_access(&PlanInput::default(), &planned);
+    tell_access(teller, &PlanInput::default(), &planned);
     let (input, inputs) = watch::channel(Arc::new(planned));
-    let endpoints = Endpoints {
-        address,
-        default: default.clone(),
-    };
     let runtime = Runtime::start(inputs, default, Arc::clone(&metrics));
     let (ready, readiness) = watch::channel(false);
-    let tasks = vec![
-        tokio::spawn(gateway.serve(runtime.fleet(), Arc::new(sessions), stop.clone(), options.drain_timeout)),
-        tokio::spawn(tell_progress(endpoints, runtime.observations(), stop.clone())),
+    let mut tasks = vec![
+        tokio::spawn(tell_progress(teller, endpoints, runtime.observations(), stop.clone())),
         tokio::spawn(readiness::watch(runtime.observations(), ready)),
     ];
+    if let Some(gateway) = gateway {
+        let sessions = Arc::clone(&sessions);
+        tasks.push(tokio::spawn(gateway.serve(
+            runtime.fleet(),
+            sessions,
+            stop.clone(),
+            options.drain,
+        )));
+    }
+    if let Some(federation) = piped {
+        let pipes = Pipes {
+            fleet: runtime.fleet(),
+            sessions,
+            federation: federation.to_string(),
+            stop: stop.clone(),
+        };
+        let served = pipes::serve(pipes, federation, runtime.observations(), readiness.clone());
+        tasks.push(tokio::spawn(served));
+    }
     let admin_stop = CancellationToken::new();
-    let admin = tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone()));
+    let admin = admin.map(|admin| tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone())));
 
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            () = files.changed() => {}
+            () = source.changed() => {}
         }
-        let read = manifest::load(&mut sources, &reading);
+        let read = source.read(&reading);
         warned = warn_of(read.warnings, &warned);
         match read.manifests {
             Err(problems) => {
@@ -93,20 +173,20 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
                 let planned = plan_input(&launcher, &manifests).await;
                 let before = input.borrow().clone();
                 if *before != planned {
-                    say("manifests changed");
-                    tell_access(&before, &planned);
+                    teller.say("manifests changed");
+                    tell_access(teller, &before, &planned);
                     input.send_replace(Arc::new(planned));
                 }
             }
         }
     }
 
-    say("stopping");
+    teller.say("stopping");
     wait_for(tasks).await;
     runtime.stop().await;
     launcher.stop().await;
     admin_stop.cancel();
-    wait_for(vec![admin]).await;
+    wait_for(admin.into_iter().collect()).await;
     Ok(())
 }
 
@@ -183,8 +263,8 @@ fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
     secrets.chain(config_maps).collect()
 }
 
-fn default_federation(options: &Up, manifests: &Manifests) -> anyhow::Result<DefaultFederation> {
-    let Some(key) = &options.default_federation else {
+fn default_federation(named: Option<ObjectKey>, manifests: &Manifests) -> anyhow::Result<DefaultFederation> {
+    let Some(key) = named else {
         return Ok(DefaultFederation::Single);
     };
     let known = manifests.federations.iter().any(|federation| {
@@ -195,7 +275,7 @@ fn default_federation(options: &Up, manifests: &Manifests) -> anyhow::Result<Def
         known,
         "--default-federation {key}: no MCPFederation of that name is in the files"
     );
-    Ok(DefaultFederation::Named(key.clone()))
+    Ok(DefaultFederation::Named(key))
 }
 
 /// Tells those of `warnings` that were not among the last ones, and gives them all back.
@@ -207,11 +287,12 @@ fn warn_of(warnings: Vec<Problem>, last: &[Problem]) -> Vec<Problem> {
 }
 
 /// What is wrong with manifests, and, where that is wrong only on the address `listen`, why it is there.
-fn explained(problems: &Problems, listen: SocketAddr) -> anyhow::Error {
+fn explained(problems: &Problems, listen: Option<SocketAddr>) -> anyhow::Error {
     let of_access = |problem: &Problem| problem.field.as_deref() == Some("spec.access");
-    if listen.ip().is_loopback() || !problems.0.iter().any(of_access) {
+    let open = listen.filter(|listen| !listen.ip().is_loopback() && problems.0.iter().any(of_access));
+    let Some(listen) = open else {
         return anyhow::anyhow!("{problems}");
-    }
+    };
     anyhow::anyhow!(
         "{problems}\n--listen {listen} can be reached from other machines, so each federation must say who may connect; \
          on a loopback address, such as --listen 127.0.0.1:{}, it need not",
@@ -220,12 +301,12 @@ fn explained(problems: &Problems, listen: SocketAddr) -> anyhow::Error {
 }
 
 /// Prints what is wrong with the access of a federation, where that is news.
-fn tell_access(before: &PlanInput, now: &PlanInput) {
+fn tell_access(teller: Teller, before: &PlanInput, now: &PlanInput) {
     for federation in &now.federations {
         let old = before.federations.iter().find(|old| old.key == federation.key);
         let problem = federation.access.problem();
         if let Some(problem) = problem.filter(|_| old.is_none_or(|old| old.access.problem() != problem)) {
-            say(&format!("federation {}: {}", federation.key, problem.message));
+            teller.say(&format!("federation {}: {}", federation.key, problem.message));
         }
     }
 }
@@ -233,16 +314,17 @@ fn tell_access(before: &PlanInput, now: &PlanInput) {
 /// Prints how endpoints and servers come and go: endpoints once they are served, so that whoever reads of one can
 /// connect.
 async fn tell_progress(
-    endpoints: Endpoints,
+    teller: Teller,
+    endpoints: Option<Endpoints>,
     mut observations: watch::Receiver<Arc<Observations>>,
     stop: CancellationToken,
 ) {
     let mut before = Arc::new(Observations::default());
     loop {
         let now = observations.borrow_and_update().clone();
-        let lines = endpoints.lines(&before, &now);
-        for line in lines.iter().chain(&progress::lines(&before, &now)) {
-            say(line);
+        let lines = endpoints.iter().flat_map(|endpoints| endpoints.lines(&before, &now));
+        for line in lines.chain(progress::lines(&before, &now)) {
+            teller.say(&line);
         }
         before = now;
         tokio::select! {
@@ -260,8 +342,25 @@ async fn wait_for(tasks: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Prints a line for the person who started the process; that nobody reads it is no reason to stop.
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+/// Where lines for the person who started the process go.
+#[derive(Clone, Copy)]
+enum Teller {
+    /// Standard output.
+    Output,
+    /// Standard error, since standard output is a client's.
+    Errors,
+}
+
+impl Teller {
+    /// Prints a line; that nobody reads it is no reason to stop.
+    fn say(self, line: &str) {
+        match self {
+            Self::Output => print(std::io::stdout().lock(), line),
+            Self::Errors => print(std::io::stderr().lock(), line),
+        }
+    }
+}
+
+fn print(mut to: impl Write, line: &str) {
+    drop(writeln!(to, "{line}").and_then(|()| to.flush()));
 }

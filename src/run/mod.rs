@@ -6,10 +6,12 @@ mod endpoints;
 mod launch;
 pub mod lease;
 pub mod local;
+mod pipes;
 mod progress;
 mod readiness;
 pub mod replica;
 mod signals;
+mod source;
 mod telemetry;
 mod watch;
 
@@ -28,5 +30,9 @@ pub fn in_runtime(format: LogFormat, program: impl Future<Output = anyhow::Resul
         .install_default()
         .map_err(|_| anyhow::anyhow!("TLS is set up already"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("the runtime cannot be started")?.block_on(program)
+    let runtime = runtime.context("the runtime cannot be started")?;
+    let outcome = runtime.block_on(program);
+    // Somebody may keep standard input open, and whoever reads it waiting, for ever.
+    runtime.shutdown_background();
+    outcome
 }

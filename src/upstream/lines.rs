@@ -2,6 +2,7 @@
 
 use std::io;
 
+use bytes::Bytes;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 use crate::mcp::printable::acts_on_the_line;
@@ -61,6 +62,16 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             }
         }
     }
+}
+
+/// A message of one line. JSON is passed on as it was written, line ends between its tokens included; within strings
+/// JSON has none, so that they can become spaces.
+pub(crate) fn one_line(message: Bytes) -> Bytes {
+    let is_line_end = |b: &u8| matches!(b, b'\n' | b'\r');
+    if !message.iter().any(is_line_end) {
+        return message;
+    }
+    message.iter().map(|b| if is_line_end(b) { b' ' } else { *b }).collect()
 }
 
 /// A line of a log as text: control characters and terminal sequences are taken out, bad UTF-8 is replaced.

@@ -12,7 +12,7 @@ mod handshake;
 mod http;
 mod known;
 mod lanes;
-mod lines;
+pub(crate) mod lines;
 mod listening;
 mod lists;
 mod log_level;

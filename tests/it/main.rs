@@ -32,6 +32,7 @@ mod param_headers;
 mod resume;
 mod revisions;
 mod sessions;
+mod stdio_face;
 mod streaming;
 mod streams;
 mod subscriptions;

@@ -19,6 +19,7 @@ use self::listener::Listening;
 use super::session::SessionId;
 use crate::defaults;
 
+pub(super) use self::calls::Begun;
 pub(super) use self::kept::{Kept, StreamId};
 pub(super) use self::listener::{Heard, Listener};
 

@@ -20,6 +20,7 @@ use self::calls::Calls;
 use self::notifications::Notifications;
 use self::outbox::Outbox;
 use super::endpoint::StdioCommand;
+use super::lines::one_line;
 use super::process::{Ending, Process, SpawnError};
 use super::questions::{Begun, Questions};
 use crate::defaults;
@@ -228,16 +229,6 @@ impl Drop for Waiting<'_> {
 fn is_initialize(message: &[u8]) -> bool {
     let envelope = Envelope::parse(message, usize::MAX);
     envelope.is_ok_and(|envelope| envelope.method.is_some_and(|method| method.as_str() == "initialize"))
-}
-
-/// A client's JSON is forwarded as it was written, line ends between its tokens included; within strings JSON has
-/// none, so that they can become spaces.
-fn one_line(message: Bytes) -> Bytes {
-    let is_line_end = |b: &u8| matches!(b, b'\n' | b'\r');
-    if !message.iter().any(is_line_end) {
-        return message;
-    }
-    message.iter().map(|b| if is_line_end(b) { b' ' } else { *b }).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 // What all TypeScript clients share: their arguments, and the one summary line they end with.
 import { parseArgs } from 'node:util';
 
+const STDIO = 'stdio:';
+
 /**
  * Reads the command line: `--url URL`, any number of `--call NAME=JSON`, and `choice`, one more option with the values
- * it may have. Ends the process with status 2 and the usage where it is not that.
+ * it may have. In place of an address, `stdio:` and a JSON array of words is a program to start. Ends the process with status 2 and the usage where it is not that.
  */
 export function readArguments(choice) {
   const usage = `usage: --url URL --${choice.name} ${choice.values.join('|')} [--call NAME=JSON]...`;
@@ -16,7 +18,13 @@ export function readArguments(choice) {
       },
     });
     if (!choice.values.includes(values[choice.name])) throw new Error(`unknown ${choice.name}`);
-    return { url: new URL(values.url), calls: values.call.map(readCall), chosen: values[choice.name] };
+    const started = values.url.startsWith(STDIO) ? JSON.parse(values.url.slice(STDIO.length)) : undefined;
+    return {
+      url: started ? undefined : new URL(values.url),
+      command: started && { command: started[0], args: started.slice(1) },
+      calls: values.call.map(readCall),
+      chosen: values[choice.name],
+    };
   } catch (error) {
     console.error(`${error.message}\n${usage}`);
     process.exit(2);

@@ -4,12 +4,20 @@ import { readArguments, run } from './run.mjs';
 
 const PACKAGES = { '1.32': '@modelcontextprotocol/sdk', 1.17: 'mcp-sdk-1.17' };
 
-const { url, calls, chosen } = readArguments({ name: 'sdk', values: Object.keys(PACKAGES) });
+const { url, command, calls, chosen } = readArguments({ name: 'sdk', values: Object.keys(PACKAGES) });
 
 await run(async () => {
   const { Client } = await import(`${PACKAGES[chosen]}/client/index.js`);
   const { StreamableHTTPClientTransport } = await import(`${PACKAGES[chosen]}/client/streamableHttp.js`);
   const client = new Client({ name: 'typescript-v1', version: '1.0.0' }, { capabilities: {} });
+  if (command) {
+    const { StdioClientTransport } = await import(`${PACKAGES[chosen]}/client/stdio.js`);
+    const pipes = new StdioClientTransport(command);
+    let protocolVersion;
+    pipes.setProtocolVersion = version => (protocolVersion = version);
+    await client.connect(pipes);
+    return { client, protocolVersion, goodbye: () => client.close() };
+  }
   const transport = new StreamableHTTPClientTransport(url);
   await client.connect(transport);
   const goodbye = async () => {

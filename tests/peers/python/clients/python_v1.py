@@ -1,15 +1,22 @@
 """A client on the official Python SDK v1, which speaks the handshake era only."""
 
 from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 from mcp.types import PaginatedRequestParams
 
-from run import list_tools, outcome, read_arguments, run
+from run import command, list_tools, outcome, read_arguments, run
+
+
+def connect(url):
+    if words := command(url):
+        return stdio_client(StdioServerParameters(command=words[0], args=words[1:]))
+    return streamablehttp_client(url)
 
 
 async def use(arguments, summary):
     async with (
-        streamablehttp_client(arguments.url) as (incoming, outgoing, _),
+        connect(arguments.url) as (incoming, outgoing, *_),
         ClientSession(incoming, outgoing) as client,
     ):
         answer = await client.initialize()

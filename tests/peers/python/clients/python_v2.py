@@ -1,14 +1,20 @@
 """A client on the official Python SDK v2, which speaks both eras."""
 
 from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
-from run import list_tools, outcome, read_arguments, run
+from run import command, list_tools, outcome, read_arguments, run
 
 MODES = {"legacy": "legacy", "auto": "auto", "modern": "2026-07-28"}
 
 
+def target(url):
+    words = command(url)
+    return StdioServerParameters(command=words[0], args=words[1:]) if words else url
+
+
 async def use(arguments, summary):
-    async with Client(arguments.url, mode=MODES[arguments.mode]) as client:
+    async with Client(target(arguments.url), mode=MODES[arguments.mode]) as client:
         summary["protocolVersion"] = client.protocol_version
 
         async def list_page(cursor):

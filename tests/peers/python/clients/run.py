@@ -6,15 +6,22 @@ import json
 import sys
 import traceback
 
+STDIO = "stdio:"
+
 
 def read_arguments(modes=None):
-    """Reads `--url URL`, any number of `--call NAME=JSON`, and `--mode` where there are modes to choose from."""
+    """Reads `--url URL`, or `stdio:` and a JSON array of words to start a program by, any number of `--call NAME=JSON`, and `--mode` where there are modes to choose from."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--call", action="append", default=[], type=read_call, metavar="NAME=JSON")
     if modes:
         parser.add_argument("--mode", required=True, choices=modes)
     return parser.parse_args()
+
+
+def command(url):
+    """The words of the program that is to be started; None where there is an address."""
+    return json.loads(url.removeprefix(STDIO)) if url.startswith(STDIO) else None
 
 
 def run(use, arguments):

@@ -1,0 +1,171 @@
+//! A channel: one client for as long as it is open, on the pipes of this process or on a stream of events. What comes
+//! on it has no headers; it is known whose it is.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::StatusCode;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::finished::{Event, Events};
+use super::modern::{Refusal, refusal};
+use super::session::{Session, SessionId};
+use super::visit::Visit;
+use super::{get, legacy};
+use crate::mcp::{Members, Revision, RpcError};
+
+/// An open channel, as its messages find it.
+pub(super) struct Channel {
+    /// What requests on it are cancelled by.
+    id: SessionId,
+    out: mpsc::Sender<Bytes>,
+    is_local: bool,
+    /// Cancelled when it is about to end: streams that would go on for ever end then.
+    stop: CancellationToken,
+    state: Mutex<State>,
+}
+
+/// What is known of its client.
+#[derive(Default)]
+struct State {
+    /// The session that a Legacy client opened last.
+    session: Option<Session>,
+    /// Takes what is sent to that session to the client.
+    ear: Option<AbortOnDropHandle<()>>,
+    is_modern: bool,
+}
+
+impl Channel {
+    /// A channel to a client that is sent what comes out of `out`, until `stop`; `is_local` tells that the client
+    /// started this process. `None` where the system gives no random bytes.
+    pub(super) fn new(out: mpsc::Sender<Bytes>, is_local: bool, stop: CancellationToken) -> Option<Self> {
+        Some(Self {
+            id: SessionId::random()?,
+            out,
+            is_local,
+            stop,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Stands for it where requests are cancelled.
+    pub(super) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Where messages to the client go; whoever sends waits until there is room.
+    pub(super) fn out(&self) -> &mpsc::Sender<Bytes> {
+        &self.out
+    }
+
+    /// Whether the client started this process, so that nobody has to be kept out.
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Cancelled when the channel is about to end.
+    pub(super) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// The session of a Legacy client, if it has opened one.
+    pub(super) fn session(&self) -> Option<Session> {
+        self.state().session.clone()
+    }
+
+    /// What a Legacy client speaks: until the handshake, as if it had forgotten it.
+    pub(super) fn revision(&self) -> Revision {
+        let state = self.state();
+        state
+            .session
+            .as_ref()
+            .map_or(Revision::WITHOUT_HEADER, |session| session.revision)
+    }
+
+    /// Whether an error that answers no particular request must say so with `id: null`.
+    pub(super) fn wants_null_id(&self) -> bool {
+        let state = self.state();
+        match &state.session {
+            Some(session) => session.revision <= Revision::V2025_06_18,
+            None => !state.is_modern,
+        }
+    }
+
+    /// Notes that the client speaks the Modern revision.
+    pub(super) fn heard_modern(&self) {
+        self.state().is_modern = true;
+    }
+
+    /// Opens the session that a handshake with these parameters asks for; one that was open before ends.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub(super) fn open_session(
+        &self,
+        visit: &Visit,
+        revision: Revision,
+        params: Option<&Members<'_>>,
+    ) -> Result<Session, Refusal> {
+        let id = SessionId::random().ok_or_else(|| {
+            let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
+            refusal(StatusCode::OK, error)
+        })?;
+        let session = legacy::opening(&visit.federation, &visit.principal, revision, params, |opening| {
+            Session::of_stream(id, &opening)
+        });
+        let before = {
+            let mut state = self.state();
+            state.ear = None;
+            state.session.replace(session.clone())
+        };
+        if let Some(before) = before {
+            visit.end(before.id);
+        }
+        Ok(session)
+    }
+
+    /// Lets the client hear from now on what is sent to its session, if it does not yet.
+    pub(super) fn hear(&self, visit: &Visit, session: &Session) {
+        let mut state = self.state();
+        let is_current = state.session.as_ref().is_some_and(|current| current.id == session.id);
+        if !is_current || state.ear.as_ref().is_some_and(|ear| !ear.is_finished()) {
+            return;
+        }
+        let events = get::hear_once(visit, session);
+        let ear = tokio::spawn(pass_on(events, self.out.clone()));
+        state.ear = Some(AbortOnDropHandle::new(ear));
+    }
+
+    /// Forgets the session, and gives it.
+    pub(super) fn close_session(&self) -> Option<Session> {
+        let mut state = self.state();
+        state.ear = None;
+        state.session.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends the messages in `events` as they come, until nobody takes them.
+pub(super) async fn pass_on(mut events: Events, out: mpsc::Sender<Bytes>) {
+    while let Some(event) = events.next().await {
+        // A channel has its own ways to tell that it is alive, and cannot be resumed.
+        if let Event::Message(message, _) = event
+            && out.send(message).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! A federation over the pipes of this process, for hosts that start their servers (2025-11-25, transports; 2026-07-28,
+//! transports): one message a line in, one message a line out, and nothing else.
+
+use std::io;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::access::Principal;
+use super::bridge::Bridge;
+use super::channel::Channel;
+use super::hub::SessionHub;
+use super::old_streams::OldStreams;
+use super::session::Sessions;
+use super::talk::{Incoming, Talk};
+use super::visit::Shared;
+use super::wishes::Wishes;
+use crate::defaults;
+use crate::fleet::Fleet;
+use crate::upstream::lines::{Line, Lines, one_line};
+
+/// What is served to the client at the other end of the pipes.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What is served now.
+    pub fleet: Arc<ArcSwap<Fleet>>,
+    /// Gives the keys that states are sealed with.
+    pub sessions: Arc<Sessions>,
+    /// The one federation of the fleet that is served, as `namespace/name`.
+    pub federation: String,
+    /// Cancelled when the process is asked to stop.
+    pub stop: CancellationToken,
+}
+
+impl Pipes {
+    /// Serves the client that writes `input` and reads `output`, until `input` ends, `output` is closed, or the process
+    /// is asked to stop. Requests that are at work then get a short time to finish.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub async fn serve(
+        self,
+        input: impl AsyncRead + Unpin + Send + 'static,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> io::Result<()> {
+        let hub = Arc::new(SessionHub::new());
+        let shared = Shared {
+            fleet: self.fleet,
+            bridge: Arc::new(Bridge::new(Arc::clone(&self.sessions), Wishes::start(Arc::clone(&hub)))),
+            sessions: self.sessions,
+            hub,
+            old_streams: OldStreams::default(),
+            stop: self.stop.clone(),
+        };
+        let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
+        let (taken, incoming) = mpsc::channel(1);
+        let channel = Channel::new(out, true, self.stop.child_token());
+        let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
+        let talk = Talk::new(
+            Arc::new(shared),
+            self.federation,
+            Principal::Anonymous,
+            HeaderMap::new(),
+            Arc::new(channel),
+        );
+        let writing = AbortOnDropHandle::new(tokio::spawn(write(outgoing, output)));
+        let reading = AbortOnDropHandle::new(tokio::spawn(read(input, taken)));
+        talk.go_on(incoming, defaults::CHANNEL_GRACE).await;
+        drop(reading);
+        // A client that does not read holds up nothing.
+        if timeout(defaults::CHANNEL_GRACE, writing).await.is_err() {
+            tracing::debug!("the client does not read; what was left to say is lost");
+        }
+        Ok(())
+    }
+}
+
+async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
+    let mut lines = Lines::new(BufReader::new(input), defaults::REQUEST_BODY_MAX);
+    loop {
+        let incoming = match lines.next().await {
+            Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
+            Ok(Some(Line::Whole(line))) => Incoming::Message(Bytes::from(line)),
+            Ok(Some(Line::Cut(_))) => match lines.skip_rest().await {
+                Ok(()) => Incoming::TooLarge,
+                Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),
+            },
+            Ok(None) => return,
+            Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),
+        };
+        if taken.send(incoming).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes each message as a line. When that fails, nobody can be told anything any more, and the talk ends.
+async fn write(mut outgoing: mpsc::Receiver<Bytes>, output: impl AsyncWrite + Unpin) {
+    let mut output = BufWriter::new(output);
+    while let Some(message) = outgoing.recv().await {
+        let written = async || {
+            output.write_all(&one_line(message)).await?;
+            output.write_all(b"\n").await?;
+            if outgoing.is_empty() {
+                output.flush().await?;
+            }
+            io::Result::Ok(())
+        };
+        if let Err(error) = written().await {
+            return tracing::debug!(%error, "the client does not read any more");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What goes on on a channel: messages come in one after the other, requests are carried out beside each other, and
+//! everything that is said to the client goes out on one way.
+//!
+//! No request waits for another, and no server waits for the client: what is said before an answer is dropped where the
+//! client does not read, and answers wait.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::poll;
+use http::{HeaderMap, StatusCode};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, timeout};
+
+use super::access::Principal;
+use super::channel::{Channel, pass_on};
+use super::finished::{Content, batch_of};
+use super::line::{Line, Next};
+use super::modern::refusal;
+use super::rpc;
+use super::visit::{Shared, Visit};
+use crate::defaults;
+use crate::fleet::Federation;
+use crate::mcp::{Envelope, Id, Kind, RpcError};
+use crate::metrics::Outcome;
+
+/// What comes on a channel.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A message, or what should be one.
+    Message(Bytes),
+    /// One that is larger than it may be, and was not kept.
+    TooLarge,
+}
+
+/// The talk with one client on its channel.
+pub(super) struct Talk {
+    shared: Arc<Shared>,
+    federation: String,
+    principal: Principal,
+    headers: HeaderMap,
+    channel: Arc<Channel>,
+    /// Requests at work, and streams.
+    running: JoinSet<()>,
+}
+
+impl Talk {
+    /// The talk on `channel` of `principal` with the federation of this name; `headers` are those that the channel was
+    /// opened with.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        federation: String,
+        principal: Principal,
+        headers: HeaderMap,
+        channel: Arc<Channel>,
+    ) -> Self {
+        Self {
+            shared,
+            federation,
+            principal,
+            headers,
+            channel,
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Goes on until nothing more comes, the channel is stopped, or the client does not listen any more. Requests that
+    /// are at work then may finish within `patience`, if somebody still listens.
+    pub(super) async fn go_on(mut self, mut incoming: mpsc::Receiver<Incoming>, patience: Duration) {
+        let channel = Arc::clone(&self.channel);
+        let over = async {
+            tokio::select! {
+                () = channel.stop().cancelled() => {}
+                () = channel.out().closed() => {}
+            }
+        };
+        let listened = async {
+            while let Some(message) = incoming.recv().await {
+                self.take(message).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = over => {}
+            () = listened => {}
+        }
+        self.end(patience).await;
+    }
+
+    async fn take(&mut self, incoming: Incoming) {
+        while self.running.try_join_next().is_some() {}
+        let served = self.shared.fleet.load().federation(&self.federation).cloned();
+        let Some(federation) = served else {
+            return self.refuse_unserved(&incoming).await;
+        };
+        let visit = self.visit(federation);
+        let message = match incoming {
+            Incoming::Message(message) => message,
+            Incoming::TooLarge => {
+                let text = format!("a message has at most {} bytes", defaults::REQUEST_BODY_MAX);
+                return self.refuse(&visit, None, RpcError::INVALID_REQUEST, text).await;
+            }
+        };
+        let is_crowded = self.running.len() >= defaults::CHANNEL_REQUESTS_MAX;
+        if let Some(id) = is_crowded.then(|| requested(&message)).flatten() {
+            let most = defaults::CHANNEL_REQUESTS_MAX;
+            let text = format!("{most} requests are at work already; wait for the answer to one of them");
+            return self.refuse(&visit, Some(id), RpcError::INTERNAL, text).await;
+        }
+        let mut answering = Box::pin(answer(visit, message, self.channel.out().clone()));
+        // What comes next may cancel this one, so that it must have begun before that is looked at.
+        if poll!(answering.as_mut()).is_ready() {
+            return;
+        }
+        if is_crowded {
+            answering.await;
+        } else {
+            self.running.spawn(answering);
+        }
+    }
+
+    fn visit(&self, federation: Arc<Federation>) -> Visit {
+        Visit {
+            shared: Arc::clone(&self.shared),
+            federation,
+            principal: self.principal.clone(),
+            headers: self.headers.clone(),
+            channel: Some(Arc::clone(&self.channel)),
+            started: Instant::now(),
+        }
+    }
+
+    async fn refuse(&self, visit: &Visit, id: Option<Id<'_>>, code: i64, text: String) {
+        let refused = refusal(StatusCode::OK, RpcError::new(code, text));
+        visit
+            .federation
+            .metrics
+            .request(None, Outcome::Refused, visit.started.elapsed());
+        self.say(visit.refuse(id, &refused).content).await;
+    }
+
+    async fn refuse_unserved(&self, incoming: &Incoming) {
+        let Incoming::Message(message) = incoming else { return };
+        if let Some(id) = requested(message) {
+            let text = format!("federation {} is not served (any more)", self.federation);
+            let refused = refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text));
+            self.say(super::reply::refuse(false, Some(id), &refused).content).await;
+        }
+    }
+
+    async fn say(&self, content: Content) {
+        for message in content.into_messages() {
+            // Where nobody listens, the talk ends.
+            drop(self.channel.out().send(Bytes::from(message)).await);
+        }
+    }
+
+    async fn end(mut self, patience: Duration) {
+        self.channel.stop().cancel();
+        let finished = async { while self.running.join_next().await.is_some() {} };
+        let out = self.channel.out().clone();
+        let in_time = tokio::select! {
+            biased;
+            () = out.closed() => false,
+            finished = timeout(patience, finished) => finished.is_ok(),
+        };
+        if !in_time {
+            tracing::debug!(requests = self.running.len(), "requests are cut off: their client left");
+        }
+        // Servers are told of what is cancelled where the requests at work are dropped.
+        self.shared.hub.end(self.channel.id());
+        if let Some(session) = self.channel.close_session()
+            && let Some(federation) = self.shared.fleet.load().federation(&self.federation).cloned()
+        {
+            self.visit(federation).end(session.id);
+        }
+        self.running.shutdown().await;
+    }
+}
+
+/// The id of the request in `message`, if it is one.
+fn requested(message: &[u8]) -> Option<Id<'_>> {
+    let envelope = Envelope::parse(message, defaults::JSON_DEPTH_MAX).ok()?;
+    match envelope.kind() {
+        Ok(Kind::Request { .. }) => envelope.id.and_then(Id::from_raw),
+        _ => None,
+    }
+}
+
+/// Answers one message to `out`.
+async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>) {
+    let line = Line::new();
+    let worked = async {
+        let finished = rpc::work(visit, message, line.clone(), true).await;
+        match finished.content {
+            Content::Events(events) => {
+                line.finish(Content::Nothing);
+                return Some(events);
+            }
+            Content::Batch(answers) => line.finish(Content::Message(batch_of(&answers))),
+            content => line.finish(content),
+        }
+        None
+    };
+    let (events, ()) = tokio::join!(worked, pass_line_on(&line, &out));
+    if let Some(events) = events {
+        pass_on(events, out).await;
+    }
+}
+
+/// Sends what is said on `line`, to its end.
+async fn pass_line_on(line: &Line, out: &mpsc::Sender<Bytes>) {
+    let Some(reader) = line.attend(None) else { return };
+    loop {
+        let changed = line.changed();
+        match line.take(reader) {
+            Next::Message(_, message) => {
+                if out.send(message).await.is_err() {
+                    return line.cut();
+                }
+            }
+            Next::Nothing => changed.await,
+            Next::Over => return,
+        }
+    }
+}

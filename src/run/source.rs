@@ -1,0 +1,119 @@
+//! Where the objects of a fleet on this machine come from.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::watch::FileWatch;
+use crate::args::{Connect, Header};
+use crate::manifest::{self, File, Options, Reading, Sources};
+
+/// Where objects come from.
+pub(crate) enum Source {
+    /// Files, which may change.
+    Files { sources: Sources, watch: FileWatch },
+    /// One server at an address, which does not.
+    Address { file: File },
+}
+
+impl Source {
+    /// The manifests at `paths`.
+    pub(crate) fn files(paths: Vec<PathBuf>) -> Self {
+        Self::Files {
+            sources: Sources::new(paths.clone()),
+            watch: FileWatch::new(paths),
+        }
+    }
+
+    /// The one server that is connected to.
+    pub(crate) fn address(connect: &Connect) -> Self {
+        let mut headers: Map<String, Value> = connect.headers.iter().map(member).collect();
+        if connect.show_all {
+            headers.insert(SHOW_ALL.into(), "true".into());
+        }
+        let text = json!({"mcpServers": {"remote": {"url": connect.url, "headers": headers}}});
+        Self::Address {
+            file: File {
+                name: "mcpfleet connect".into(),
+                text: text.to_string(),
+            },
+        }
+    }
+
+    /// Reads the objects, of which an address has one server in one federation, under its own names.
+    pub(crate) fn read(&mut self, options: &Options) -> Reading {
+        match self {
+            Self::Files { sources, .. } => manifest::load(sources, options),
+            Self::Address { file } => {
+                let mut reading = manifest::read(std::slice::from_ref(file), options);
+                let federations = reading.manifests.iter_mut().flat_map(|read| &mut read.federations);
+                for member in federations.flat_map(|federation| &mut federation.spec.members) {
+                    member.prefix = Some(String::new());
+                }
+                reading
+            }
+        }
+    }
+
+    /// Waits until there may be something new to read.
+    pub(crate) async fn changed(&mut self) {
+        match self {
+            Self::Files { watch, .. } => watch.changed().await,
+            Self::Address { .. } => std::future::pending().await,
+        }
+    }
+}
+
+/// Asks a server of ours for everything, past what it filters.
+const SHOW_ALL: &str = "X-MCP-Show-All";
+
+fn member(header: &Header) -> (String, Value) {
+    (header.name.clone(), header.value.clone().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(headers: &[(&str, &str)]) -> Connect {
+        Connect {
+            url: "https://mcp.example.com/mcp".into(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| Header {
+                    name: (*name).into(),
+                    value: (*value).into(),
+                })
+                .collect(),
+            show_all: true,
+        }
+    }
+
+    fn read(connect: &Connect) -> Reading {
+        let options = Options {
+            loopback: true,
+            environment: [("TOKEN".to_owned(), "s3cret".to_owned())].into(),
+        };
+        Source::address(connect).read(&options)
+    }
+
+    #[test]
+    fn an_address_is_one_server_without_a_prefix_and_with_headers_from_the_environment() {
+        let manifests = read(&connect(&[("Authorization", "Bearer ${TOKEN}")]))
+            .manifests
+            .unwrap();
+        let remote = manifests.servers[0].spec.remote.as_ref().unwrap();
+        assert_eq!(remote.url, "https://mcp.example.com/mcp");
+        let names: Vec<_> = remote.headers.iter().map(|header| header.name.as_str()).collect();
+        assert_eq!(names, ["Authorization", "X-MCP-Show-All"]);
+        let values = manifests.secrets.iter().flat_map(|secret| secret.data.values());
+        assert!(values.into_iter().any(|value| value == b"Bearer s3cret"));
+        assert_eq!(manifests.federations[0].spec.members[0].prefix.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn an_unset_variable_is_an_error() {
+        let problems = read(&connect(&[("A", "${UNSET}")])).manifests.unwrap_err();
+        assert!(problems.to_string().contains("UNSET is not set"), "{problems}");
+    }
+}
