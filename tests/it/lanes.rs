@@ -365,19 +365,18 @@ async fn each_owner_has_a_session_of_its_own_that_declares_what_its_client_can_d
         Client::silent(principal("p")),
         Client::asking(principal("p")),
         Client::asking(principal("q")),
-        Client::asking(Owner::Nobody),
     ];
     for _ in 0..3 {
         let mut sessions = Vec::new();
         for client in &clients {
             sessions.push(client.text(&upstream, "plain").await);
         }
-        assert_eq!(sessions, ["s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"]);
+        assert_eq!(sessions, ["s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6"]);
     }
     let (none, all) = (json!({}), json!({"roots": {}, "elicitation": {}}));
     assert_eq!(
         desk.declared(),
-        [&none, &none, &all, &all, &none, &all, &all, &all].map(Value::clone)
+        [&none, &none, &all, &all, &none, &all, &all].map(Value::clone)
     );
 
     let before = desk.server.seen().len();
@@ -399,7 +398,7 @@ async fn each_owner_has_a_session_of_its_own_that_declares_what_its_client_can_d
         .map(|seen| seen.header("mcp-session-id").unwrap().to_owned())
         .collect();
     ended.sort();
-    assert_eq!(ended, ["s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"]);
+    assert_eq!(ended, ["s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6"]);
 }
 
 #[tokio::test]
@@ -621,7 +620,7 @@ async fn what_is_asked_beside_all_calls_reaches_the_only_call_of_the_lane() {
     let upstream = desk.upstream().await;
     for (client, session) in [
         (Client::asking(session("a")), "s-1"),
-        (Client::asking(Owner::Nobody), "s-2"),
+        (Client::asking(principal("p")), "s-2"),
     ] {
         client.text(&upstream, "plain").await;
         let has_stream = |seen: &Seen| seen.http == http::Method::GET && seen.header("mcp-session-id") == Some(session);
@@ -801,6 +800,27 @@ fn form_filler(owner: Owner) -> Client {
 }
 
 #[tokio::test]
+async fn of_callers_without_a_name_each_call_has_a_connection_that_nobody_had_before() {
+    let desk = Desk::start().await;
+    let upstream = desk.upstream().await;
+    let client = Client::asking(Owner::Nobody);
+    for session in ["s-1", "s-2", "s-3"] {
+        assert_eq!(client.text(&upstream, "plain").await, session);
+        let is_ended =
+            |seen: &Seen| seen.http == http::Method::DELETE && seen.header("mcp-session-id") == Some(session);
+        until("the session is ended", || desk.server.seen().iter().any(is_ended)).await;
+    }
+    upstream.stop().await;
+    let upstream = process_desk().await;
+    let client = form_filler(Owner::Nobody);
+    assert_ne!(
+        client.text(&upstream, "plain").await,
+        client.text(&upstream, "plain").await
+    );
+    upstream.stop().await;
+}
+
+#[tokio::test]
 async fn a_process_is_shared_by_those_who_cannot_be_asked_and_by_nobody_else() {
     let upstream = process_desk().await;
     let silent = [Owner::Nobody, session("a"), principal("p")].map(Client::silent);
@@ -808,7 +828,7 @@ async fn a_process_is_shared_by_those_who_cannot_be_asked_and_by_nobody_else() {
     for client in &silent {
         assert_eq!(client.text(&upstream, "plain").await, shared);
     }
-    let asked = [Owner::Nobody, session("a"), session("b"), principal("p")].map(form_filler);
+    let asked = [session("a"), session("b"), principal("p")].map(form_filler);
     let mut processes = vec![shared];
     for client in &asked {
         let process = client.text(&upstream, "plain").await;
@@ -817,7 +837,7 @@ async fn a_process_is_shared_by_those_who_cannot_be_asked_and_by_nobody_else() {
     }
     processes.sort();
     processes.dedup();
-    assert_eq!(processes.len(), 5);
+    assert_eq!(processes.len(), 4);
     upstream.stop().await;
     for process in processes {
         assert!(
