@@ -71,7 +71,11 @@ fn check_version(server: &Server, request: &Request<'_>) -> Result<(), Refusal> 
         }
         Some(_) => {}
     }
-    if version != MODERN || server.args.era == Eras::Legacy {
+    if server.args.era == Eras::Legacy {
+        // As servers answer that know nothing of later revisions.
+        return Err(Refusal::new(-32000, "Bad Request: Server not initialized").with_status(400));
+    }
+    if version != MODERN {
         let refusal = Refusal::new(-32022, "Unsupported protocol version").with_status(400);
         return Err(refusal.with_data(json!({"supported": supported(server), "requested": version})));
     }
