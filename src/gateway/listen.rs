@@ -107,6 +107,10 @@ async fn withdrawn(begun: Option<&Begun>) {
 
 impl Subscription {
     async fn next(&mut self) -> Option<Event> {
+        // Of what was cancelled nothing more is said, not even its end.
+        if self.begun.as_ref().is_some_and(Begun::is_withdrawn) {
+            return None;
+        }
         match self.state {
             State::Unacknowledged => {
                 self.state = State::Open;
@@ -119,6 +123,9 @@ impl Subscription {
         tokio::pin!(silence);
         loop {
             let news = *self.news.borrow_and_update();
+            if self.begun.as_ref().is_some_and(Begun::is_withdrawn) {
+                return None;
+            }
             if news.gone || self.stop.is_cancelled() {
                 return Some(self.ended());
             }

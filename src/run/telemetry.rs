@@ -18,6 +18,8 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
+        // Where standard error is closed, to complain of it there is a panic, in whatever was at work.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.with_target(false).try_init(),

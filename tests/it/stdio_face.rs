@@ -419,6 +419,25 @@ async fn it_ends_when_it_is_asked_to_whatever_is_at_work() {
 }
 
 #[tokio::test]
+async fn a_host_that_is_gone_is_followed_though_nobody_reads_what_is_logged() {
+    let files = fleet();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mcpfleet"))
+        .args(["up", "--stdio"])
+        .arg(files.path().join("mcp.json"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    drop(child.stdout.take());
+    drop(child.stdin.take());
+    let ended = timeout(LIMIT, child.wait()).await.expect("it does not end");
+    assert!(ended.unwrap().success());
+}
+
+#[tokio::test]
 async fn which_of_several_federations_is_served_must_be_said() {
     let files = TempDir::new().unwrap();
     let federation = |name: &str| {

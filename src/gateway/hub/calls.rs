@@ -62,11 +62,16 @@ impl InFlight {
 }
 
 impl Begun {
+    /// Whether the client does not want the answer any more.
+    pub(in crate::gateway) fn is_withdrawn(&self) -> bool {
+        self.withdrawal.came.load(Ordering::Acquire)
+    }
+
     /// Waits until the client does not want the answer any more.
     pub(in crate::gateway) async fn withdrawn(&self) {
         loop {
             let changed = self.withdrawal.changed.notified();
-            if self.withdrawal.came.load(Ordering::Acquire) {
+            if self.is_withdrawn() {
                 return;
             }
             changed.await;
