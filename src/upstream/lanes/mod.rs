@@ -21,7 +21,7 @@ use super::caller::Owner;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
-use super::listening;
+use super::listening::{self, Beginning};
 use super::request::{Call, Reply};
 use crate::defaults;
 use crate::metrics::ServerMetrics;
@@ -210,18 +210,30 @@ impl Lanes {
                 lanes.forget(&lane, Fate::IsLost);
             }
             // Nobody else sets it.
-            drop(lane.opened.set(opened.clone()));
-            if let Ok(connection) = opened {
-                lanes.stay_with(&lane, &connection).await;
+            let set = |opened| drop(lane.opened.set(opened));
+            let Ok(connection) = opened else { return set(opened) };
+            let beginning = Beginning::of_lane();
+            let opening = async {
+                // Servers ask beside a call too, as soon as it begins.
+                if lane.questions.declared().is_interactive() {
+                    beginning.settled().await;
+                }
+                set(Ok(Arc::clone(&connection)));
+                pending().await
+            };
+            tokio::select! {
+                () = lanes.stay_with(&lane, &connection, &beginning) => {}
+                () = opening => {}
             }
+            set(Ok(connection));
         });
     }
 
     /// Hears what the server says on `lane` beside the answers to its calls, until it is closed or of no more use.
-    async fn stay_with(&self, lane: &Arc<Lane<Connection>>, connection: &Connection) {
+    async fn stay_with(&self, lane: &Arc<Lane<Connection>>, connection: &Connection, beginning: &Beginning) {
         let listening = async {
             if lane.questions.declared().is_interactive() {
-                listening::listen_on_lane(connection, self.timeouts).await
+                listening::listen_on_lane(connection, self.timeouts, beginning).await
             } else {
                 pending().await
             }

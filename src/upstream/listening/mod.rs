@@ -36,6 +36,8 @@ use crate::mcp::Era;
 pub(super) struct Beginning {
     since: Instant,
     settled: SetOnce<()>,
+    /// Whether it is that of the connection by which lists are kept fresh.
+    keeps_lists: bool,
 }
 
 /// Listens on `connection`, for as long as the future is polled. It resolves only when the connection is of no more use.
@@ -61,12 +63,15 @@ pub(super) async fn listen(connection: &Arc<Connection>, timeouts: Timeouts, beg
 
 /// Takes what a server says on a lane beside the answers to its calls, for as long as the future is polled. Changes are
 /// told to the connection that everybody shares as well: those that are missed here are not asked for.
-pub(super) async fn listen_on_lane(connection: &Connection, timeouts: Timeouts) -> Error {
+pub(super) async fn listen_on_lane(connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Error {
+    if let Link::Http(link) = connection.link()
+        && link.has_session
+        && let Some(error) = legacy::follow(link, connection, timeouts, Some(beginning)).await
+    {
+        return error;
+    }
+    beginning.settle(connection);
     match connection.link() {
-        Link::Http(link) if link.has_session => match legacy::follow(link, connection, timeouts, None).await {
-            Some(error) => error,
-            None => pending().await,
-        },
         Link::Http(_) | Link::OldSse(_) => pending().await,
         Link::Stdio(_) => notifications_of_process(connection).await,
     }
@@ -78,6 +83,15 @@ impl Beginning {
         Self {
             since: Instant::now(),
             settled: SetOnce::new(),
+            keeps_lists: true,
+        }
+    }
+
+    /// The same of a lane: what it misses, others hear.
+    pub(super) fn of_lane() -> Self {
+        Self {
+            keeps_lists: false,
+            ..Self::now()
         }
     }
 
@@ -89,14 +103,14 @@ impl Beginning {
 
     /// This is the outcome. If it took so long that nobody waited, something may have been missed.
     fn settle(&self, connection: &Connection) {
-        if self.settled.set(()).is_ok() && self.since.elapsed() >= defaults::LISTEN_PATIENCE {
+        if self.settled.set(()).is_ok() && self.keeps_lists && self.since.elapsed() >= defaults::LISTEN_PATIENCE {
             connection.known().news.lists_may_have_changed();
         }
     }
 
-    /// Whether there was an outcome before.
+    /// Whether there was an outcome before, so that something of the lists may have been missed since.
     fn is_over(&self) -> bool {
-        self.settled.initialized()
+        self.keeps_lists && self.settled.initialized()
     }
 }
 
