@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::hub::SessionHub;
-use super::session::SessionId;
+use super::session::{BySession, SessionId};
 use super::updates;
 use crate::defaults;
 use crate::mcp::notice::LogLevel;
@@ -19,7 +19,7 @@ use crate::upstream::Subscription;
 /// The wishes of all sessions.
 pub struct Wishes {
     hub: Arc<SessionHub>,
-    shards: [Mutex<HashMap<SessionId, Wish>>; SHARDS],
+    shards: BySession<Wish>,
     /// How many sessions have any: most often none has, and nothing is looked up.
     sessions: AtomicUsize,
 }
@@ -36,7 +36,7 @@ impl Wishes {
     pub fn start(hub: Arc<SessionHub>) -> Arc<Self> {
         let wishes = Arc::new(Self {
             hub,
-            shards: std::array::from_fn(|_| Mutex::default()),
+            shards: BySession::default(),
             sessions: AtomicUsize::new(0),
         });
         let weak = Arc::downgrade(&wishes);
@@ -55,7 +55,7 @@ impl Wishes {
         if self.sessions.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut shard = self.shard(session);
+        let mut shard = self.shards.of(session);
         let wish = shard.get_mut(&session)?;
         wish.used = Instant::now();
         wish.level
@@ -91,21 +91,21 @@ impl Wishes {
 
     /// Passes the updates of a resource to `session` no more.
     pub(super) fn unsubscribe(&self, session: SessionId, uri: &str) {
-        if let Some(wish) = self.shard(session).get_mut(&session) {
+        if let Some(wish) = self.shards.of(session).get_mut(&session) {
             wish.resources.remove(uri);
         }
     }
 
     /// Forgets what `session` wished: it has ended.
     pub(super) fn end(&self, session: SessionId) {
-        if self.shard(session).remove(&session).is_some() {
+        if self.shards.of(session).remove(&session).is_some() {
             self.sessions.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn wish<T>(&self, session: SessionId, change: impl FnOnce(&mut Wish) -> T) -> Option<T> {
         let now = Instant::now();
-        let mut shard = self.shard(session);
+        let mut shard = self.shards.of(session);
         if !shard.contains_key(&session) {
             if self.sessions.load(Ordering::Relaxed) >= defaults::WISHES_MAX {
                 return None;
@@ -122,8 +122,7 @@ impl Wishes {
     }
 
     fn forget_unused(&self, now: Instant) {
-        for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        for mut shard in self.shards.parts() {
             let before = shard.len();
             shard.retain(|session, wish| {
                 let is_fresh = now.duration_since(wish.used) < defaults::SESSION_IDLE;
@@ -131,15 +130,6 @@ impl Wishes {
             });
             self.sessions.fetch_sub(before - shard.len(), Ordering::Relaxed);
         }
-    }
-
-    fn shard(&self, session: SessionId) -> MutexGuard<'_, HashMap<SessionId, Wish>> {
-        #[allow(
-            clippy::indexing_slicing,
-            reason = "a remainder is below what it is the remainder of"
-        )]
-        let shard = &self.shards[usize::from(session.any_byte()) % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,9 +140,6 @@ impl fmt::Debug for Wishes {
             .finish_non_exhaustive()
     }
 }
-
-/// So many that two requests seldom meet at one lock.
-const SHARDS: usize = 64;
 
 #[cfg(test)]
 mod tests {

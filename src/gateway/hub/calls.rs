@@ -37,7 +37,7 @@ impl SessionHub {
             id: id.as_json().into(),
             withdrawal: Arc::clone(&withdrawal),
         };
-        hub.shard(session).entry(session).or_default().calls.push(call);
+        hub.shards.of(session).entry(session).or_default().calls.push(call);
         Begun {
             hub: Arc::clone(hub),
             session,
@@ -47,7 +47,7 @@ impl SessionHub {
 
     /// Cancels what `session` asked for under `id`, written exactly so; tells whether there was anything.
     pub(in crate::gateway) fn cancel(&self, session: SessionId, id: &str) -> bool {
-        let shard = self.shard(session);
+        let shard = self.shards.of(session);
         let calls = shard.get(&session).map(|held| held.calls.as_slice());
         let call = calls.unwrap_or_default().iter().rfind(|call| *call.id == *id);
         call.map(InFlight::withdraw).is_some()

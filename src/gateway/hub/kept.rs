@@ -41,7 +41,7 @@ impl SessionHub {
     pub(in crate::gateway) fn keep(hub: &Arc<Self>, session: SessionId, stream: StreamId, line: &Line) -> Option<Kept> {
         let place = hub.place()?;
         line.keep();
-        let mut shard = hub.shard(session);
+        let mut shard = hub.shards.of(session);
         let streams = &mut shard.entry(session).or_default().streams;
         if streams.len() >= defaults::RESUMABLE_PER_SESSION_MAX {
             streams.pop_front();
@@ -63,7 +63,7 @@ impl SessionHub {
 
     /// What is said on `stream`, if it is one that `session` can resume.
     pub(in crate::gateway) fn resumable(&self, session: SessionId, stream: StreamId) -> Option<Line> {
-        let shard = self.shard(session);
+        let shard = self.shards.of(session);
         let mut streams = shard.get(&session)?.streams.iter();
         streams.find(|kept| kept.stream == stream).map(|kept| kept.line.clone())
     }

@@ -49,7 +49,7 @@ impl SessionHub {
     /// Opens a stream of `session`, which knows of the changes in `told`. Where it has too many, the one that was
     /// opened first ends.
     pub(in crate::gateway) fn listen(hub: &Arc<Self>, session: SessionId, told: Counts) -> Listener {
-        let mut shard = hub.shard(session);
+        let mut shard = hub.shards.of(session);
         let held = shard.entry(session).or_default();
         let listening = held.listening.get_or_insert_with(|| Listening::new(told));
         // What was told to a stream that broke may have been lost; the new one says what its client knows.

@@ -5,10 +5,10 @@ mod calls;
 mod kept;
 mod listener;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use self::calls::InFlight;
 use self::kept::Resumable;
 use self::listener::Listening;
-use super::session::SessionId;
+use super::session::{BySession, SessionId};
 use crate::defaults;
 
 pub(super) use self::calls::Begun;
@@ -25,7 +25,7 @@ pub(super) use self::listener::{Heard, Listener};
 
 /// The sessions of which something is going on.
 pub struct SessionHub {
-    shards: [Mutex<HashMap<SessionId, Held>>; SHARDS],
+    shards: BySession<Held>,
     /// Places for work without a client and for streams that can be resumed.
     places: Arc<Semaphore>,
     /// Bytes of answers that are kept.
@@ -42,14 +42,11 @@ struct Held {
     listening: Option<Listening>,
 }
 
-/// So many that two calls seldom meet at one lock.
-const SHARDS: usize = 64;
-
 impl SessionHub {
     /// A hub that holds nothing.
     pub fn new() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
+            shards: BySession::default(),
             places: Arc::new(Semaphore::new(defaults::RESUMABLE_MAX)),
             kept_bytes: AtomicUsize::new(0),
             opened: AtomicU64::new(0),
@@ -59,20 +56,20 @@ impl SessionHub {
     /// Sends `message`, a whole JSON-RPC message, to one of the streams that `session` listens on. False where it
     /// listens on none, or has not read what was sent before.
     pub fn send(&self, session: SessionId, message: Bytes) -> bool {
-        let mut shard = self.shard(session);
+        let mut shard = self.shards.of(session);
         let listening = shard.get_mut(&session).and_then(|held| held.listening.as_mut());
         listening.is_some_and(|listening| listening.send(message))
     }
 
     /// Whether `session` listens on a stream here.
     pub fn is_listening(&self, session: SessionId) -> bool {
-        let shard = self.shard(session);
+        let shard = self.shards.of(session);
         shard.get(&session).is_some_and(|held| held.listening.is_some())
     }
 
     /// Ends everything of `session`: its calls are cancelled, its streams end.
     pub(super) fn end(&self, session: SessionId) {
-        let held = self.shard(session).remove(&session);
+        let held = self.shards.of(session).remove(&session);
         let Some(held) = held else { return };
         held.calls.iter().for_each(InFlight::withdraw);
         for stream in &held.streams {
@@ -85,8 +82,7 @@ impl SessionHub {
 
     /// How many sessions there are of which something is going on.
     pub fn sessions(&self) -> usize {
-        let lock = |shard: &Mutex<HashMap<_, _>>| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.shards.iter().map(lock).sum()
+        self.shards.parts().map(|part| part.len()).sum()
     }
 
     /// A place for work without a client, if there is one.
@@ -94,18 +90,9 @@ impl SessionHub {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    fn shard(&self, session: SessionId) -> MutexGuard<'_, HashMap<SessionId, Held>> {
-        #[allow(
-            clippy::indexing_slicing,
-            reason = "a remainder is below what it is the remainder of"
-        )]
-        let shard = &self.shards[usize::from(session.any_byte()) % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes what is held of `session`, and forgets it if that is nothing then.
     fn change<T>(&self, session: SessionId, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
-        let mut shard = self.shard(session);
+        let mut shard = self.shards.of(session);
         let held = shard.get_mut(&session)?;
         let changed = change(held);
         if held.is_empty() {

@@ -4,6 +4,7 @@
 //! A session id is no proof of identity: it is bound to the federation and to the principal that opened it, and both
 //! are checked again with every request.
 
+mod by_session;
 mod claims;
 mod denied;
 mod keys;
@@ -20,6 +21,7 @@ use crate::defaults;
 use crate::mcp::Revision;
 use crate::metrics::SessionMetrics;
 
+pub(in crate::gateway) use self::by_session::BySession;
 pub use self::claims::{SessionId, bounded_capabilities};
 pub(in crate::gateway) use self::denied::Denied;
 pub(in crate::gateway) use self::keys::FederationKeys;
