@@ -57,6 +57,19 @@ pub struct Hop<'a> {
     pub log_level: Option<LogLevel>,
 }
 
+impl<'a> Hop<'a> {
+    /// The hop of what is asked for nobody's sake but ours: nothing is declared, and nothing is to be told on the way.
+    pub fn our_own(era: Era, revision: &'a str) -> Self {
+        Self {
+            era,
+            revision,
+            capabilities: "{}",
+            progress_token: None,
+            log_level: None,
+        }
+    }
+}
+
 /// Writes the `_meta` member of a request to an upstream: the client's own keys as they are, none of the keys that
 /// speak of the client's hop, and those of our hop instead.
 pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members<'_>>, hop: Hop<'_>) {

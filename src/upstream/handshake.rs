@@ -30,13 +30,7 @@ pub(crate) enum Verdict {
 pub(crate) fn discover_params(revision: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
-    let hop = Hop {
-        era: Era::Modern,
-        revision,
-        capabilities: CAPABILITIES,
-        progress_token: None,
-        log_level: None,
-    };
+    let hop = Hop::our_own(Era::Modern, revision);
     meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out
@@ -126,9 +120,6 @@ pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
         initialized.capabilities.as_ref(),
     ))
 }
-
-/// Nothing is declared where no client is spoken for.
-pub(crate) const CAPABILITIES: &str = "{}";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use super::caller::Owner;
 use super::ear::Ear;
 use super::error::Error;
-use super::handshake::CAPABILITIES;
 use super::state::Peer;
 use crate::defaults;
 use crate::mcp::meta::Hop;
@@ -143,13 +142,7 @@ pub(crate) fn list_params(peer: &Peer, cursor: Option<&str>) -> Vec<u8> {
     if let Some(cursor) = cursor {
         params.string("cursor", cursor);
     }
-    let hop = Hop {
-        era: peer.era(),
-        revision: &peer.revision_name,
-        capabilities: CAPABILITIES,
-        progress_token: None,
-        log_level: None,
-    };
+    let hop = Hop::our_own(peer.era(), &peer.revision_name);
     meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out

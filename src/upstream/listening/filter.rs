@@ -7,7 +7,6 @@ use crate::mcp::Era;
 use crate::mcp::meta::{self, Hop};
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::upstream::capabilities::{Capabilities, Offer};
-use crate::upstream::handshake::CAPABILITIES;
 use crate::upstream::state::Peer;
 
 /// The kinds of changes of one listen.
@@ -46,13 +45,7 @@ impl Filter {
         let mut out = Vec::new();
         let mut params = ObjectWriter::open(&mut out);
         params.member("notifications", &serde_json::to_string(self).unwrap_or_default());
-        let hop = Hop {
-            era: Era::Modern,
-            revision: &peer.revision_name,
-            capabilities: CAPABILITIES,
-            progress_token: None,
-            log_level: None,
-        };
+        let hop = Hop::our_own(Era::Modern, &peer.revision_name);
         meta::write_for_upstream(&mut params, None, hop);
         params.close();
         out
