@@ -47,7 +47,6 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         let ear = StreamEar {
             relay: Relay::new(request.meta, hop.logs(), out.clone()),
             client: client.clone().filter(|client| client.features.is_interactive()),
-            server: hop.server_revision(),
         };
         (ear.client.is_some() || ear.relay.wants_any()).then(|| Arc::new(ear))
     });
@@ -143,7 +142,6 @@ impl Pages {
 struct StreamEar {
     relay: Relay,
     client: Option<Client>,
-    server: Revision,
 }
 
 impl Ear for StreamEar {
@@ -173,11 +171,10 @@ impl Ear for StreamEar {
 
     fn asked(&self, asked: Asked) {
         let Some(client) = self.client.clone() else { return };
-        let server = self.server;
         tokio::spawn(async move {
             let (kind, withdrawn) = (asked.kind, asked.withdrawn());
             if let Some(said) = client.ask(kind, &asked.params, &withdrawn).await {
-                asked.answer(questions::for_server(kind, said, server));
+                asked.answer(questions::for_server(kind, said));
             }
         });
     }
@@ -236,7 +233,7 @@ impl Rounds {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in asked.questions.iter().zip(said) {
             let said = said.unwrap_or_else(|| question.kind.refusal());
-            match questions::for_server(question.kind, said, Revision::LATEST) {
+            match questions::for_server(question.kind, said) {
                 Said::Result(result) => {
                     if is_accepted_page(question, &result) {
                         self.pages.insert(question.params.to_owned());

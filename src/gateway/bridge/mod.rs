@@ -35,7 +35,7 @@ use super::wishes::Wishes;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
-use crate::mcp::{Era, Features, Id, Members, Method, Revision, RpcError, message, shape};
+use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
 
@@ -139,11 +139,6 @@ impl<'a> Hop<'a> {
                 level.map_or(Logs::Silent, Logs::From)
             }
         }
-    }
-
-    /// The revision that is spoken with the server, as far as it is known.
-    fn server_revision(&self) -> Revision {
-        self.upstream.revision().unwrap_or(Revision::LATEST_LEGACY)
     }
 
     fn arrived<'r>(&self, reply: &'r Result<Reply, Error>) -> Arrived<'r> {

@@ -35,7 +35,6 @@ pub(super) struct Conversation {
     questions: mpsc::Receiver<Asked>,
     ear: Arc<ParkingEar>,
     pending: Vec<Pending>,
-    server: Revision,
     rounds: usize,
     asked: usize,
 }
@@ -96,7 +95,6 @@ impl Conversation {
             questions,
             ear,
             pending: Vec::new(),
-            server: hop.server_revision(),
             rounds: 0,
             asked: 0,
         }
@@ -153,7 +151,7 @@ impl Conversation {
             match responses.get(&pending.key) {
                 Some(raw) if raw.get().starts_with('{') => {
                     let said = Said::Result(raw.get().to_owned());
-                    let said = questions::for_server(pending.asked.kind, said, self.server);
+                    let said = questions::for_server(pending.asked.kind, said);
                     pending.asked.answer(said);
                 }
                 Some(_) => {

@@ -33,11 +33,11 @@ pub(super) fn for_client(
     })
 }
 
-/// What a client said, for a server that speaks `revision`. An answer that the server has no words for is no answer.
-pub(super) fn for_server(kind: Asking, said: Said, revision: Revision) -> Said {
+/// What a client said, if it is an answer. The words of the server's revision are found where its connection is known.
+pub(super) fn for_server(kind: Asking, said: Said) -> Said {
     match (kind, said) {
         (_, Said::Result(result)) if !result.starts_with('{') => kind.refusal(),
-        (Asking::Sampling, Said::Result(result)) => match sampling::result(&result, revision) {
+        (Asking::Sampling, Said::Result(result)) => match sampling::result(&result, Revision::LATEST) {
             Ok(result) => Said::Result(result.into_owned()),
             Err(error) => {
                 tracing::debug!(reason = error.reason(), "an answer is not passed on: {error}");
@@ -91,21 +91,11 @@ mod tests {
             (Asking::Roots, Said::Result("null".into())),
             (Asking::Sampling, Said::Result(r#"{"role":"assistant"}"#.into())),
         ] {
-            assert_eq!(
-                for_server(kind, said, Revision::LATEST_LEGACY),
-                kind.refusal(),
-                "{kind:?}"
-            );
+            assert_eq!(for_server(kind, said), kind.refusal(), "{kind:?}");
         }
         let refused = Said::Error(r#"{"code":-1,"message":"no"}"#.into());
-        assert_eq!(
-            for_server(Asking::Sampling, refused.clone(), Revision::LATEST_LEGACY),
-            refused
-        );
+        assert_eq!(for_server(Asking::Sampling, refused.clone()), refused);
         let accepted = Said::Result(r#"{"action":"accept","content":{"n":1.50}}"#.into());
-        assert_eq!(
-            for_server(Asking::Elicitation, accepted.clone(), Revision::LATEST_LEGACY),
-            accepted
-        );
+        assert_eq!(for_server(Asking::Elicitation, accepted.clone()), accepted);
     }
 }
