@@ -11,6 +11,8 @@ pub const CONTAINER_PATH: &str = "/mcp";
 pub const SEPARATOR: &str = "__";
 /// Longest name the gateway advertises; many hosts cap names here.
 pub const NAME_MAX: usize = 64;
+/// Audiences for which what they see of a federation is kept ready; for others it is written anew each time.
+pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

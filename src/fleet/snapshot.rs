@@ -38,6 +38,8 @@ pub struct Federation {
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// Most entries of one page of a list; 0 for all.
+    pub page_size: usize,
     /// What its members do together, beside their lists.
     pub offers: Offers,
     /// How those who listen hear of changes.

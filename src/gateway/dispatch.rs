@@ -11,11 +11,12 @@ use super::answer::Answer;
 use super::bridge::{self, Bridge};
 use super::completion;
 use super::line::Line;
+use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
 use super::updates;
 use crate::fleet::Federation;
-use crate::index::{List, Target};
+use crate::index::{Audience, List, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
@@ -37,6 +38,8 @@ pub struct Request<'a> {
     pub body: &'a Bytes,
     /// Who sends it.
     pub principal: &'a Principal,
+    /// What they may see.
+    pub audience: Audience,
     /// The session of a Legacy client, where it has one.
     pub session: Option<&'a Session>,
     /// Where goes what is said before the answer, if the client can hear it.
@@ -161,18 +164,8 @@ fn discovered(federation: &Federation) -> Vec<u8> {
 }
 
 fn list(federation: &Federation, request: Request<'_>) -> Answer {
-    if request
-        .params
-        .get("cursor")
-        .is_some_and(|cursor| cursor.get() != "null")
-    {
-        return Answer::refused(
-            request,
-            &RpcError::new(RpcError::INVALID_PARAMS, "params.cursor is not one of ours"),
-        );
-    }
     match List::of_method(request.method) {
-        Some(list) => Answer::ok(request, federation.index.list(list).result(request.revision)),
+        Some(list) => lists::answer(federation, request, list),
         None => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
     }
 }
@@ -185,7 +178,7 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
             &RpcError::new(RpcError::INVALID_PARAMS, "params.name must be a string"),
         );
     };
-    match federation.index.list(list).target(&name) {
+    match federation.index.target(list, &name, request.audience) {
         Some(target) => match checked_headers(request, target) {
             Ok(()) => bridge::carry(federation, request, target).await,
             Err(refusal) => Answer {
@@ -217,7 +210,7 @@ async fn read(federation: &Federation, request: Request<'_>) -> Answer {
             &RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string"),
         );
     };
-    match federation.index.resource(&uri) {
+    match federation.index.resource(&uri, request.audience) {
         Some(target) => bridge::carry(federation, request, &target).await,
         None => {
             let code = match request.revision.era() {

@@ -11,8 +11,10 @@ use super::gate::Gate;
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
 use super::updates::Updates;
+use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
-use crate::fleet::{Counts, News, Place};
+use crate::fleet::{News, Place};
+use crate::index::Shown;
 use crate::mcp::subscription::{self, Filter, ListKind};
 use crate::mcp::{Id, Members, Method, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
@@ -26,7 +28,8 @@ struct Subscription {
     updates: Updates,
     server_info: String,
     news: watch::Receiver<News>,
-    told: Counts,
+    sight: Sight,
+    told: Shown,
     gate: Gate,
     stop: CancellationToken,
     heartbeat: Duration,
@@ -67,11 +70,13 @@ pub(super) async fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
+    let mut sight = Sight::of(visit, now);
+    let audience = Viewer::of(visit).audience(federation);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
     let subscribed = tokio::select! {
         biased;
-        subscribed = Updates::of(federation, &filter.uris) => Some(subscribed),
+        subscribed = Updates::of(federation, &filter.uris, audience) => Some(subscribed),
         () = withdrawn(begun.as_ref()) => None,
     };
     let Some((updates, accepted)) = subscribed else {
@@ -84,7 +89,8 @@ pub(super) async fn open(
         updates,
         server_info: federation.server_info.clone(),
         news,
-        told: now.counts,
+        told: sight.shown(now),
+        sight,
         gate: Gate::new(visit, now),
         stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
@@ -132,8 +138,9 @@ impl Subscription {
             if !self.gate.is_open(news) {
                 return None;
             }
-            if let Some(kind) = self.untold(news.counts) {
-                *self.told.of_mut(kind) = news.counts.of(kind);
+            let shown = self.sight.shown(news);
+            if let Some(kind) = self.untold(shown) {
+                *self.told.of_mut(kind) = shown.of(kind);
                 return Some(Event::message(subscription::list_changed(kind, Some(&self.id))));
             }
             tokio::select! {
@@ -151,7 +158,7 @@ impl Subscription {
     }
 
     /// A wanted list that has changed since it was told.
-    fn untold(&self, now: Counts) -> Option<ListKind> {
+    fn untold(&self, now: Shown) -> Option<ListKind> {
         let mut wanted = ListKind::ALL.into_iter().filter(|kind| self.filter.wants(*kind));
         wanted.find(|kind| self.told.of(*kind) != now.of(*kind))
     }

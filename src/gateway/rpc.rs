@@ -11,6 +11,7 @@ use super::modern::{Refusal, refusal};
 use super::old_streams::OldStream;
 use super::reply::without_session;
 use super::session::Session;
+use super::viewer::Viewer;
 use super::visit::Visit;
 use super::{batch, legacy, listen, modern};
 use crate::defaults;
@@ -350,6 +351,7 @@ async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Meth
         revision: client.revision,
         body: message.body,
         principal: &visit.principal,
+        audience: Viewer::of(visit).audience(&visit.federation),
         session: client.session,
         intermediate: client.takes_events.then_some(client.line),
         headers: visit.spoken_headers(),

@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::dispatch::Request;
 use crate::defaults;
 use crate::fleet::Federation;
+use crate::index::Audience;
 use crate::mcp::{Method, RpcError, subscription};
 use crate::upstream::{SubscribeError, Subscription};
 
@@ -29,7 +30,7 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         wishes.unsubscribe(session.id, &uri);
         return Answer::ok(request, b"{}");
     }
-    match subscribe(federation, &uri).await {
+    match subscribe(federation, &uri, request.audience).await {
         Ok(subscription) => {
             if wishes.subscribe(session.id, &uri, subscription) {
                 return Answer::ok(request, b"{}");
@@ -55,10 +56,10 @@ pub(super) struct Updates {
 
 impl Updates {
     /// Subscribes to `uris`, and gives those that were accepted: by then updates of theirs are heard.
-    pub(super) async fn of(federation: &Federation, uris: &[String]) -> (Self, Vec<String>) {
+    pub(super) async fn of(federation: &Federation, uris: &[String], audience: Audience) -> (Self, Vec<String>) {
         let (sender, arriving) = mpsc::channel(defaults::INTERMEDIATE_MAX);
         let asked = uris.iter().take(defaults::SESSION_SUBSCRIPTIONS_MAX);
-        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, uri).await))).await;
+        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, uri, audience).await))).await;
         let (mut accepted, mut watching) = (Vec::new(), Vec::new());
         for (uri, answer) in answers {
             match answer {
@@ -119,8 +120,8 @@ impl NotSubscribed {
     }
 }
 
-async fn subscribe(federation: &Federation, uri: &str) -> Result<Subscription, NotSubscribed> {
-    let target = federation.index.resource(uri).ok_or(NotSubscribed::Unknown)?;
+async fn subscribe(federation: &Federation, uri: &str, audience: Audience) -> Result<Subscription, NotSubscribed> {
+    let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
     let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;

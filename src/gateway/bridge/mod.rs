@@ -30,7 +30,7 @@ use super::answer::Answer;
 use super::completion;
 use super::dispatch::Request;
 use super::relay::Logs;
-use super::session::{SessionId, Sessions};
+use super::session::{FederationKeys, SessionId, Sessions};
 use super::wishes::Wishes;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
@@ -60,6 +60,11 @@ impl Bridge {
             used: Used::default(),
             wishes,
         }
+    }
+
+    /// What a federation signs with; `None` while the root key is not here.
+    pub(super) fn keys(&self, federation: &str) -> Option<Arc<FederationKeys>> {
+        self.sessions.keys_of(federation)
     }
 
     /// Takes a Legacy client's response to what it was asked in its session. False if nobody waits for it.

@@ -279,7 +279,7 @@ impl Asker<'_> {
     }
 
     fn keys(&self) -> Option<Arc<FederationKeys>> {
-        self.hop.request.bridge.sessions.keys_of(&self.hop.federation.name)
+        self.hop.request.bridge.keys(&self.hop.federation.name)
     }
 
     fn seal(&self, continued: Continued) -> Option<String> {
