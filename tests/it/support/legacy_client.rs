@@ -74,6 +74,12 @@ impl LegacyClient {
         http::send(&self.http, self.post(&body)).await.status
     }
 
+    /// Sends a notification.
+    pub(crate) async fn tell(&self, notification: Value) {
+        let reply = http::send(&self.http, self.post(&notification)).await;
+        assert_eq!(reply.status, 202, "{}", reply.text);
+    }
+
     fn post(&self, body: &Value) -> ::http::Request<http_body_util::Full<bytes::Bytes>> {
         let headers = [
             ("mcp-session-id", self.session.as_str()),
