@@ -75,7 +75,7 @@ pub(crate) fn problems_to_server(headers: &HeaderMap, message: &Value) -> Vec<St
 }
 
 /// The messages in a reply, whole or as events; none in one that is not of the protocol.
-fn messages(reply: &Reply) -> Vec<Value> {
+pub(crate) fn messages(reply: &Reply) -> Vec<Value> {
     let kind = reply.headers.get("content-type").map(|v| v.to_str().unwrap());
     match kind.and_then(|kind| kind.split(';').next()) {
         Some("application/json") => match reply.json() {
