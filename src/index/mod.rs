@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod merge;
 pub mod naming;
+pub mod search;
 pub mod template;
 pub mod withheld;
 
