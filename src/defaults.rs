@@ -223,5 +223,5 @@ pub const SEARCH_RESULTS: usize = 5;
 pub const SEARCH_RESULTS_MAX: usize = 100;
 /// Words of a query for tools that count.
 pub const SEARCH_WORDS_MAX: usize = 32;
-/// Bytes of such a word that count.
-pub const SEARCH_WORD_BYTES_MAX: usize = 128;
+/// Bytes of such a word that count: as many as one machine word has bits.
+pub const SEARCH_WORD_BYTES_MAX: usize = 64;

@@ -3,9 +3,14 @@
 //! A tool is prepared once, when the index is built; a query is scored against all of them without an allocation for
 //! any.
 
+mod pairs;
+mod similarity;
+
 use std::cmp::Ordering;
 
 use crate::defaults;
+use pairs::Pairs;
+use similarity::Pattern;
 
 /// A tool that can be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +20,22 @@ pub struct Searchable {
     lower_name: Box<str>,
     keywords: Box<[Box<str>]>,
     description: Box<str>,
+    /// Those of all its texts.
+    pairs: Pairs,
 }
 
 /// What is looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Query {
     text: String,
-    words: Vec<Box<str>>,
+    words: Vec<Word>,
+}
+
+#[derive(Clone, Debug)]
+struct Word {
+    text: Box<str>,
+    pairs: Pairs,
+    pattern: Pattern,
 }
 
 /// A tool that was found.
@@ -46,6 +60,14 @@ impl Searchable {
     /// Prepares the tool that clients know as `name`.
     pub fn new<'k>(name: &str, description: &str, keywords: impl IntoIterator<Item = &'k str>) -> Self {
         let lower_name = name.to_lowercase();
+        let description = description.to_lowercase();
+        let keywords: Box<[Box<str>]> = keywords
+            .into_iter()
+            .map(|keyword| keyword.to_lowercase().into())
+            .collect();
+        let mut pairs = Pairs::default();
+        let texts = keywords.iter().map(AsRef::as_ref).chain([&*lower_name, &*description]);
+        texts.for_each(|text| pairs.add(text));
         Self {
             name: name.into(),
             lower_name: if lower_name == name {
@@ -53,11 +75,9 @@ impl Searchable {
             } else {
                 lower_name.into()
             },
-            keywords: keywords
-                .into_iter()
-                .map(|keyword| keyword.to_lowercase().into())
-                .collect(),
-            description: description.to_lowercase().into(),
+            keywords,
+            description: description.into(),
+            pairs,
         }
     }
 
@@ -79,15 +99,11 @@ impl Query {
     /// Reads a query. Of very long ones the first [`defaults::SEARCH_WORDS_MAX`] words count, and of each word its
     /// first [`defaults::SEARCH_WORD_BYTES_MAX`] bytes.
     pub fn parse(text: &str) -> Self {
+        let text = text.trim().to_lowercase();
         let words = text.split_whitespace().take(defaults::SEARCH_WORDS_MAX);
         Self {
-            words: words
-                .map(|word| {
-                    let end = word.floor_char_boundary(defaults::SEARCH_WORD_BYTES_MAX);
-                    word.get(..end).unwrap_or(word).to_lowercase().into()
-                })
-                .collect(),
-            text: text.trim().to_lowercase(),
+            words: words.map(Word::new).collect(),
+            text,
         }
     }
 
@@ -98,16 +114,81 @@ impl Query {
 
     /// How well `tool` fits, or `None` if it does not: 1 for its whole name, else the mean over the words.
     pub fn score(&self, tool: &Searchable) -> Option<f64> {
-        self.score_with(tool, &mut Similarity::default())
-    }
-
-    fn score_with(&self, tool: &Searchable, similarity: &mut Similarity) -> Option<f64> {
         if self.is_blank() || tool.lower_name() == self.text {
             return Some(1.0);
         }
-        let sum: f64 = self.words.iter().map(|word| word_score(word, tool, similarity)).sum();
+        let sum: f64 = self.words.iter().map(|word| word.score(tool)).sum();
         let mean = sum / f64::from(u32::try_from(self.words.len()).unwrap_or(u32::MAX));
         (sum > 0.0).then_some(mean)
+    }
+}
+
+impl Word {
+    fn new(word: &str) -> Self {
+        let end = word.floor_char_boundary(defaults::SEARCH_WORD_BYTES_MAX);
+        let text = word.get(..end).unwrap_or(word);
+        let mut pairs = Pairs::default();
+        pairs.add(text);
+        Self {
+            text: text.into(),
+            pairs,
+            pattern: Pattern::new(text),
+        }
+    }
+
+    /// The highest of its scores.
+    fn score(&self, tool: &Searchable) -> f64 {
+        let contained = if tool.pairs.include(&self.pairs) {
+            self.score_contained(tool)
+        } else {
+            None
+        };
+        contained.unwrap_or_else(|| self.score_similar(tool))
+    }
+
+    /// What is more than similar: whatever equals a part of a text is also contained in it.
+    fn score_contained(&self, tool: &Searchable) -> Option<f64> {
+        let word = &*self.text;
+        let name = tool.lower_name();
+        let in_name = name.contains(word);
+        if in_name {
+            if name.starts_with(word) {
+                return Some(0.95);
+            }
+            let tokens = || name.split(['_', '-']);
+            if tokens().any(|token| token == word) {
+                return Some(0.92);
+            }
+            if tokens().any(|token| token.starts_with(word)) {
+                return Some(0.90);
+            }
+        }
+        let mut in_keyword = false;
+        for keyword in tool.keywords.iter().filter(|keyword| keyword.contains(word)) {
+            in_keyword = true;
+            if &**keyword == word || keyword.split_whitespace().any(|part| part == word) {
+                return Some(0.85);
+            }
+        }
+        if in_name {
+            return Some(0.80);
+        }
+        if in_keyword {
+            return Some(0.70);
+        }
+        let mut in_description = tool.description.match_indices(word).peekable();
+        in_description.peek()?;
+        let stands_alone = |(at, _)| stands_alone(&tool.description, at, word);
+        Some(if in_description.any(stands_alone) { 0.60 } else { 0.50 })
+    }
+
+    fn score_similar(&self, tool: &Searchable) -> f64 {
+        if let Some(similarity) = self.pattern.similarity(tool.lower_name()) {
+            return similarity * 0.7;
+        }
+        let keywords = tool.keywords.iter();
+        let best = keywords.filter_map(|keyword| self.pattern.similarity(keyword));
+        best.fold(0.0, f64::max) * 0.6
     }
 }
 
@@ -133,9 +214,8 @@ impl Default for Limits {
 
 /// The best `limit` of `tools`, in the order of results.
 pub fn best<'t>(tools: impl IntoIterator<Item = &'t Searchable>, query: &Query, limit: usize) -> Vec<Hit<'t>> {
-    let mut similarity = Similarity::default();
     let hits = tools.into_iter().filter_map(|tool| {
-        let score = query.score_with(tool, &mut similarity)?;
+        let score = query.score(tool)?;
         Some(Hit { tool, score })
     });
     let mut hits: Vec<Hit<'t>> = hits.collect();
@@ -153,95 +233,19 @@ pub fn order(a: (f64, &str), b: (f64, &str)) -> Ordering {
     b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1))
 }
 
-/// The highest of a word's scores. Whoever equals a part also contains it, so that most tools are done with after a
-/// look into each of their texts.
-fn word_score(word: &str, tool: &Searchable, similarity: &mut Similarity) -> f64 {
-    let name = tool.lower_name();
-    let in_name = name.contains(word);
-    if in_name {
-        if name.starts_with(word) {
-            return 0.95;
-        }
-        let tokens = || name.split(['_', '-']);
-        if tokens().any(|token| token == word) {
-            return 0.92;
-        }
-        if tokens().any(|token| token.starts_with(word)) {
-            return 0.90;
-        }
+/// Whether `word`, found in `text` at this byte, is a whole word there but for the punctuation around it.
+fn stands_alone(text: &str, at: usize, word: &str) -> bool {
+    if word.starts_with(PUNCTUATION) || word.ends_with(PUNCTUATION) {
+        return false;
     }
-    let mut in_keyword = false;
-    for keyword in tool.keywords.iter().filter(|keyword| keyword.contains(word)) {
-        in_keyword = true;
-        if &**keyword == word || keyword.split_whitespace().any(|part| part == word) {
-            return 0.85;
-        }
-    }
-    if in_name {
-        return 0.80;
-    }
-    if in_keyword {
-        return 0.70;
-    }
-    if tool.description.contains(word) {
-        let words = || tool.description.split_whitespace();
-        let equal = words().any(|other| other.trim_matches(PUNCTUATION) == word);
-        return if equal { 0.60 } else { 0.50 };
-    }
-    let keywords = tool.keywords.iter();
-    let by_keyword = keywords
-        .filter_map(|keyword| similarity.above_threshold(word, keyword))
-        .fold(0.0, f64::max);
-    let by_name = similarity.above_threshold(word, name).unwrap_or(0.0);
-    if by_name > 0.0 { by_name * 0.7 } else { by_keyword * 0.6 }
+    let before = text.get(..at).unwrap_or_default().trim_end_matches(PUNCTUATION);
+    let after = text.get(at + word.len()..).unwrap_or_default();
+    let after = after.trim_start_matches(PUNCTUATION);
+    before.chars().next_back().is_none_or(char::is_whitespace) && after.chars().next().is_none_or(char::is_whitespace)
 }
 
 /// Around the words of descriptions.
 const PUNCTUATION: [char; 14] = ['.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '{', '}', '"', '\''];
-
-/// How alike two texts are: 1 less the number of bytes to insert, delete or replace between them, divided by the length
-/// of the longer.
-#[derive(Debug, Default)]
-struct Similarity {
-    /// Distances between the beginnings of the second text and the current beginning of the first.
-    row: Vec<usize>,
-}
-
-impl Similarity {
-    /// The similarity of `a` and `b`, if it is more than 0.6.
-    fn above_threshold(&mut self, a: &str, b: &str) -> Option<f64> {
-        let (a, b) = (a.as_bytes(), b.as_bytes());
-        let longer = a.len().max(b.len());
-        // More than 0.6 means: fewer than two edits for every five bytes.
-        let is_above = |edits: usize| edits.saturating_mul(5) < longer.saturating_mul(2);
-        if !is_above(a.len().abs_diff(b.len())) {
-            return None;
-        }
-        self.row.clear();
-        self.row.extend(0..=b.len());
-        for (i, x) in a.iter().enumerate() {
-            let mut left = i + 1;
-            let mut diagonal = i;
-            let mut least = left;
-            if let Some(first) = self.row.first_mut() {
-                *first = left;
-            }
-            for (y, cell) in b.iter().zip(self.row.iter_mut().skip(1)) {
-                let replaced = diagonal + usize::from(x != y);
-                diagonal = *cell;
-                left = replaced.min(left + 1).min(diagonal + 1);
-                *cell = left;
-                least = least.min(left);
-            }
-            if !is_above(least) {
-                return None;
-            }
-        }
-        let edits = self.row.last().copied().filter(|edits| is_above(*edits))?;
-        let share = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        Some(1.0 - share(edits) / share(longer))
-    }
-}
 
 #[cfg(test)]
 mod tests;

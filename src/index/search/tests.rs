@@ -148,12 +148,8 @@ fn limits_have_a_default_and_a_cap() {
 #[test]
 fn long_queries_are_cut_and_cost_little() {
     let query = Query::parse(&"é".repeat(1 << 20));
-    assert!(
-        query
-            .words
-            .iter()
-            .all(|word| word.len() <= defaults::SEARCH_WORD_BYTES_MAX)
-    );
+    let longest = query.words.iter().map(|word| word.text.len()).max();
+    assert_eq!(longest, Some(defaults::SEARCH_WORD_BYTES_MAX));
     let query = Query::parse(&"w ".repeat(1 << 20));
     assert_eq!(query.words.len(), defaults::SEARCH_WORDS_MAX);
 }
@@ -166,14 +162,65 @@ fn letters_of_all_scripts_are_compared_in_lower_case() {
     finds(&tools, "ärger", &[("Überprüfen", 0.85)]);
 }
 
-proptest! {
-    #[test]
-    fn similarity_is_that_of_the_full_table(a in "[ab]{0,12}", b in "[ab]{0,12}") {
+/// The table of scores, as it is written down.
+fn by_the_rules(name: &str, description: &str, keywords: &[String], query: &str) -> f64 {
+    let (name, query) = (name.to_lowercase(), query.trim());
+    if query.is_empty() || name == query {
+        return 1.0;
+    }
+    let alike = |a: &str, b: &str| {
         let edits = strsim::generic_levenshtein(&a.as_bytes().to_vec(), &b.as_bytes().to_vec());
         let longer = a.len().max(b.len());
-        let expected = (longer > 0 && edits * 10 < longer * 4).then(|| 1.0 - edits as f64 / longer as f64);
-        prop_assert_eq!(Similarity::default().above_threshold(&a, &b), expected);
-        prop_assert_eq!(Similarity::default().above_threshold(&b, &a), expected);
+        if edits * 10 < longer * 4 {
+            1.0 - edits as f64 / longer as f64
+        } else {
+            0.0
+        }
+    };
+    let words: Vec<&str> = query.split_whitespace().collect();
+    let score = |word: &str| {
+        let mut scores = vec![0.0];
+        let mut when = |holds: bool, score: f64| scores.push(if holds { score } else { 0.0 });
+        let tokens: Vec<&str> = name.split(['_', '-']).filter(|token| !token.is_empty()).collect();
+        when(name.starts_with(word), 0.95);
+        when(tokens.contains(&word), 0.92);
+        when(tokens.iter().any(|token| token.starts_with(word)), 0.90);
+        when(name.contains(word), 0.80);
+        for keyword in keywords {
+            when(keyword == word || keyword.split(' ').any(|part| part == word), 0.85);
+            when(keyword.contains(word), 0.70);
+        }
+        let in_description = |other: &str| other.trim_matches(PUNCTUATION) == word;
+        when(description.split_whitespace().any(in_description), 0.60);
+        when(description.contains(word), 0.50);
+        let best = scores.into_iter().fold(0.0, f64::max);
+        if best > 0.0 {
+            return best;
+        }
+        let by_name = alike(word, &name) * 0.7;
+        if by_name > 0.0 {
+            return by_name;
+        }
+        keywords
+            .iter()
+            .map(|keyword| alike(word, keyword) * 0.6)
+            .fold(0.0, f64::max)
+    };
+    words.iter().map(|word| score(word)).sum::<f64>() / words.len() as f64
+}
+
+proptest! {
+    #[test]
+    fn scores_are_those_of_the_rules_read_word_by_word(
+        name in "[abAB_-]{1,6}",
+        description in "[ab.,( ]{0,14}",
+        keywords in proptest::collection::vec("[ab ]{0,5}", 0..3),
+        query in "[ab.,_ ]{1,7}",
+    ) {
+        let tool = Searchable::new(&name, &description, keywords.iter().map(String::as_str));
+        let found = Query::parse(&query).score(&tool);
+        let expected = by_the_rules(&name, &description, &keywords, &query);
+        prop_assert!((found.unwrap_or(0.0) - expected).abs() < 1e-9, "{found:?} {expected}");
     }
 
     #[test]
