@@ -218,3 +218,12 @@ pub const MANIFEST_EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 pub const FILE_POLL: Duration = Duration::from_secs(2);
 /// Files that keep changing are read again after this long all the same.
 pub const COALESCE_MAX: Duration = Duration::from_secs(1);
+
+/// Results of `tool_search` for those who do not say how many they want.
+pub const SEARCH_RESULTS: usize = 5;
+/// Most results of `tool_search`.
+pub const SEARCH_RESULTS_MAX: usize = 100;
+/// Words of a query for tools that count.
+pub const SEARCH_WORDS_MAX: usize = 32;
+/// Bytes of such a word that count: as many as one machine word has bits.
+pub const SEARCH_WORD_BYTES_MAX: usize = 64;

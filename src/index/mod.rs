@@ -7,6 +7,7 @@ pub mod glob;
 mod merged;
 pub mod meta_tool;
 pub mod naming;
+pub mod search;
 pub mod selection;
 pub mod template;
 mod view;
