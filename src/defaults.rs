@@ -143,6 +143,23 @@ pub const STATE_TTL: Duration = Duration::from_secs(3_600);
 /// Most used states that are remembered until they expire.
 pub const USED_STATES_MAX: usize = 32_768;
 
+/// A server that is waited for with a task of 2025-11-25 is asked for it no more often than this,
+pub const TASK_POLL_MIN: Duration = Duration::from_millis(250);
+/// no less often than this,
+pub const TASK_POLL_MAX: Duration = Duration::from_secs(30);
+/// and this often where it does not say how often it wants to be asked.
+pub const TASK_POLL: Duration = Duration::from_secs(1);
+/// A server says within this time how far a task is.
+pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many times in a row a server may fail to say how far a task is, before it is given up.
+pub const TASK_POLLS_IN_VAIN: usize = 5;
+/// Longest name that a server may give to a task.
+pub const TASK_ID_MAX: usize = 1 << 10;
+/// Most tasks that one subscription is told of.
+pub const TASK_SUBSCRIPTIONS_MAX: usize = 256;
+/// Changes of tasks that wait for the client of a subscription to read; a server waits with further ones.
+pub const TASK_CHANGES_QUEUE: usize = 4;
+
 /// What this process holds of a session is released when nothing was heard of it for this long.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Most resources that a session, or a subscription, wants to hear of.

@@ -57,6 +57,8 @@ pub struct Offers {
     pub logging: bool,
     /// They tell of changes of single resources.
     pub subscribe: bool,
+    /// They make tasks of calls.
+    pub tasks: bool,
 }
 
 /// One member as it is called.
@@ -77,6 +79,7 @@ impl Offers {
             completions: capabilities.completions,
             logging: capabilities.logging,
             subscribe: capabilities.subscribe,
+            tasks: capabilities.tasks,
         }
     }
 
@@ -87,6 +90,7 @@ impl Offers {
             completions: self.completions || other.completions,
             logging: self.logging || other.logging,
             subscribe: self.subscribe || other.subscribe,
+            tasks: self.tasks || other.tasks,
         }
     }
 }

@@ -14,12 +14,12 @@ use super::line::Line;
 use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
-use super::updates;
+use super::{tasks, updates};
 use crate::fleet::Federation;
 use crate::index::{Audience, List, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
+use crate::mcp::{Era, Id, Method, Revision, RpcError, meta, task};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,11 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::Complete => completion::complete(federation, request).await,
         Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
         Method::SetLevel => set_level(request),
-        // Its answer is a stream, and no response.
-        Method::Listen => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => tasks::carry(federation, request).await,
+        // Its answer is a stream, and no response; the other is only ever asked of servers.
+        Method::Listen | Method::TasksResult => {
+            Answer::refused(request, &RpcError::method_not_found(request.method.as_str()))
+        }
     }
 }
 
@@ -101,6 +104,12 @@ fn capabilities(federation: &Federation, revision: Revision, has_channel: bool) 
     // The first revision has the method, and no word for it.
     if offers.completions && revision > Revision::V2024_11_05 {
         all.member("completions", "{}");
+    }
+    // Legacy clients have tasks of another kind, which are not served.
+    if offers.tasks && revision == Revision::LATEST {
+        let mut extensions = ObjectWriter::open(all.name("extensions"));
+        extensions.member(task::EXTENSION, "{}");
+        extensions.close();
     }
     all.close();
     String::from_utf8_lossy(&out).into_owned()

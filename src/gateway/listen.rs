@@ -10,6 +10,7 @@ use super::finished::{Content, Event, Finished};
 use super::gate::Gate;
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
+use super::tasks;
 use super::updates::Updates;
 use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
@@ -26,6 +27,7 @@ struct Subscription {
     /// What of its wishes is honoured.
     filter: Filter,
     updates: Updates,
+    tasks: tasks::Changes,
     server_info: String,
     news: watch::Receiver<News>,
     sight: Sight,
@@ -58,6 +60,15 @@ pub(super) async fn open(
     takes_events: bool,
 ) -> Result<Finished, Refusal> {
     let mut filter = Filter::read(params).map_err(|error| refusal(StatusCode::BAD_REQUEST, error))?;
+    match (filter.tasks.is_empty(), visit.federation.offers.tasks) {
+        (true, _) => {}
+        (false, true) => {
+            let own = params.and_then(|params| Members::parse(params.get("_meta")?.get()));
+            tasks::declared(own.as_ref())?;
+        }
+        // What nobody tells of is left out, as is every other wish that is not known.
+        (false, false) => filter.tasks.clear(),
+    }
     if !takes_events {
         let text = "the answer is an event stream: Accept must list text/event-stream";
         let error = RpcError::new(RpcError::INVALID_REQUEST, text);
@@ -74,19 +85,26 @@ pub(super) async fn open(
     let audience = Viewer::of(visit).audience(federation);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
+    let subscribing = async {
+        tokio::join!(
+            Updates::of(federation, &filter.uris, audience),
+            tasks::Changes::of(visit, audience, &filter.tasks)
+        )
+    };
     let subscribed = tokio::select! {
         biased;
-        subscribed = Updates::of(federation, &filter.uris, audience) => Some(subscribed),
+        subscribed = subscribing => Some(subscribed),
         () = withdrawn(begun.as_ref()) => None,
     };
-    let Some((updates, accepted)) = subscribed else {
+    let Some(((updates, uris), (tasks, names))) = subscribed else {
         return Ok(Finished::nothing(StatusCode::ACCEPTED));
     };
-    filter.uris = accepted;
+    (filter.uris, filter.tasks) = (uris, names);
     let subscription = Subscription {
         id: id.as_json().into(),
         filter,
         updates,
+        tasks,
         server_info: federation.server_info.clone(),
         news,
         told: sight.shown(now),
@@ -152,6 +170,9 @@ impl Subscription {
                 params = self.updates.next() => {
                     return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }
+                change = self.tasks.next() => if let Some(message) = change.message(&self.id) {
+                    return Some(Event::message(message));
+                },
                 () = &mut silence => return Some(Event::Ping),
             }
         }

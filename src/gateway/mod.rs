@@ -7,7 +7,7 @@
 //!
 //! An answer that takes its time becomes a `stream` of what is said on a [`line`], for as long as its `work` goes on.
 //! Clients hear of changes by `get` (Legacy sessions, whose streams and calls are in the [`hub`]) and by `listen`
-//! (Modern ones), for as long as the `gate` is open to them.
+//! (Modern ones, of `tasks` too), for as long as the `gate` is open to them.
 
 mod accept;
 pub mod access;
@@ -41,6 +41,7 @@ pub mod session;
 pub mod stdio;
 mod stream;
 mod talk;
+mod tasks;
 mod told;
 mod updates;
 mod viewer;

@@ -45,6 +45,8 @@ pub struct Item {
     pub stamp: u64,
     /// Which arguments are repeated as headers, if it is a tool that says so.
     pub param_headers: Option<Arc<ParamHeaders>>,
+    /// Whether it is a tool that has to be called for a task, of a server that makes some.
+    pub needs_task: bool,
 }
 
 /// The four lists that every revision knows.
@@ -136,6 +138,7 @@ impl Item {
             stamp: stamp(&raw),
             raw,
             param_headers: None,
+            needs_task: false,
         })
     }
 }

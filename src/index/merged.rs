@@ -36,6 +36,8 @@ pub struct Target {
     pub original: String,
     /// Which arguments are repeated as headers, if it is a tool that says so.
     pub param_headers: Option<Arc<ParamHeaders>>,
+    /// Whether it is a tool that has to be called for a task.
+    pub needs_task: bool,
 }
 
 /// One entry of a merged list.
@@ -146,6 +148,7 @@ impl Candidate<'_> {
                 member: self.member,
                 original: original.clone(),
                 param_headers: self.item.param_headers.clone(),
+                needs_task: self.item.needs_task,
             },
             place: self.place,
             covered: member.map_or(RuleSet::ALL, |member| parts.rules.covering(&member.name, original)),

@@ -125,6 +125,13 @@ impl Index {
         entry.covered.meets(audience.rules).then_some(&entry.target)
     }
 
+    /// Whether `audience` may use the tool that the member in this place calls `original`.
+    pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
+        let mut tools = self.merged(List::Tools).entries.iter();
+        let is_it = |entry: &Entry| entry.target.member == member && entry.target.original == original;
+        tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
+    }
+
     /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits.
     pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
         if let Some(entry) = self.merged(List::Resources).get(uri) {
@@ -140,6 +147,7 @@ impl Index {
             member: owner.target.member,
             original: uri.to_owned(),
             param_headers: None,
+            needs_task: false,
         })
     }
 

@@ -116,11 +116,11 @@ fn a_federation_without_members_lists_nothing() {
 #[test]
 fn each_revision_gets_the_tools_it_can_read() {
     let tool = json!({
-        "name": "x", "outputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"},
+        "name": "x", "outputSchema": {"type": "object"}, "execution": {"taskSupport": "forbidden"},
     });
     let array = json!({"name": "y", "outputSchema": {"type": "array"}});
     let index = build(vec![member("", &[tool.clone(), array.clone()])]);
-    let early = json!([{"name": "x", "execution": {"taskSupport": "optional"}}, {"name": "y"}]);
+    let early = json!([{"name": "x", "execution": {"taskSupport": "forbidden"}}, {"name": "y"}]);
     assert_eq!(tools(&index, Revision::V2024_11_05), early);
     assert_eq!(tools(&index, Revision::V2025_03_26), early);
     let legacy = json!([tool, {"name": "y"}]);

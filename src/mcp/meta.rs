@@ -18,6 +18,8 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The subscription that a message belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The task of 2025-11-25 that a message belongs to.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The token of progress notifications.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
@@ -113,6 +115,7 @@ pub(super) fn is_of_one_hop(key: &str) -> bool {
             | LOG_LEVEL
             | SERVER_INFO
             | SUBSCRIPTION_ID
+            | RELATED_TASK
             | PROGRESS_TOKEN
     )
 }

@@ -21,6 +21,7 @@ pub mod sampling;
 pub mod shape;
 pub mod sse;
 pub mod subscription;
+pub mod task;
 pub mod version;
 
 pub use features::Features;

@@ -8,6 +8,7 @@ use super::meta;
 use super::method::Method;
 use super::object::{self, Members, ObjectWriter};
 use super::rpc_error::RpcError;
+use super::task;
 use super::version::{Era, Revision};
 
 /// Why an upstream's result cannot be passed on.
@@ -22,6 +23,9 @@ pub enum ResultError {
     /// It asks for input, and is no answer yet.
     #[error("the server asks for input that nobody can give")]
     InputRequired,
+    /// It is a task, whose result is to be fetched later.
+    #[error("the server made a task of the call, which nobody asked for")]
+    Task,
 }
 
 /// Writes the whole response to a client of revision `to` for `raw`, the result of an upstream of era `from` for
@@ -138,6 +142,7 @@ fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
         None => Ok(()),
         Some(Some(kind)) if kind == COMPLETE => Ok(()),
         Some(Some(kind)) if kind == input_required::TYPE => Err(ResultError::InputRequired),
+        Some(Some(kind)) if kind == task::TYPE => Err(ResultError::Task),
         Some(_) => Err(ResultError::UnknownType),
     }
 }
@@ -169,7 +174,8 @@ pub(super) fn write_meta(
     out.close();
 }
 
-const COMPLETE: &str = "complete";
+/// The `resultType` of a result that is the whole answer.
+pub const COMPLETE: &str = "complete";
 
 #[cfg(test)]
 mod tests {
@@ -281,15 +287,11 @@ mod tests {
 
     #[test]
     fn results_that_were_not_asked_for_are_refused() {
-        assert!(
-            shaped(
-                Method::ToolsCall,
-                r#"{"resultType":"task"}"#,
-                Era::Modern,
-                Revision::LATEST_LEGACY
-            )
-            .contains("resultType")
-        );
+        for to in [Revision::LATEST_LEGACY, Revision::LATEST] {
+            let shaped = |result| shaped(Method::ToolsCall, result, Era::Modern, to);
+            assert!(shaped(r#"{"resultType":"later"}"#).contains("resultType"));
+            assert!(shaped(r#"{"resultType":"task"}"#).contains("made a task"));
+        }
         assert!(shaped(Method::ToolsCall, "[]", Era::Modern, Revision::LATEST).contains("not a JSON object"));
     }
 }

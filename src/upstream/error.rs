@@ -66,6 +66,12 @@ pub enum Error {
     /// The server asked something, and did not take the answer.
     #[error("the server does not take the answer to what it asked")]
     Unanswered,
+    /// The server gave up a task that was waited for.
+    #[error("the server cancelled the task{}{}", if .0.is_empty() { "" } else { ": " }, .0)]
+    TaskCancelled(String),
+    /// The server does not tell any more what became of a task that was waited for.
+    #[error("what became of the task is not known: {0}")]
+    TaskLost(String),
     /// As many callers as may have connections of their own have them, and use them.
     #[error("all {0} connections of callers to the server are in use; try again later")]
     NoLane(usize),
@@ -100,6 +106,8 @@ impl Error {
             Self::Process { reason, .. } => reason,
             Self::Arguments(_) => "InvalidArguments",
             Self::Unanswered => "Unanswered",
+            Self::TaskCancelled(_) => "TaskCancelled",
+            Self::TaskLost(_) => "TaskLost",
             Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
         }

@@ -36,10 +36,24 @@ pub struct Call<'a> {
     pub features: &'a Features,
     /// What the client answered to the result that asked for it, if this is the round after one.
     pub answers: Option<Answers<'a>>,
+    /// Whether the tool is called for a task, in the way of 2025-11-25.
+    pub task: TaskCall,
     /// From which level on the client wants to hear what the server logs; `None` if it wants to hear nothing.
     pub log_level: Option<LogLevel>,
     /// Who hears what the server says before its answer.
     pub ear: Option<Arc<dyn Ear>>,
+}
+
+/// Whether a tool is called for a task, of a server that makes some in the way of 2025-11-25.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskCall {
+    /// It is not.
+    #[default]
+    No,
+    /// It is, and the answer is the task.
+    Begin,
+    /// It is, and the answer is what the task comes to.
+    Finish,
 }
 
 /// What goes back to a Modern server that asked something in its result (2026-07-28, multi round-trip requests).
@@ -82,14 +96,21 @@ impl Call<'_> {
             .sum();
         let mut out = Vec::with_capacity(size + 256);
         let mut params = ObjectWriter::open(&mut out);
+        if let Some(name) = self.method.target().filter(|_| self.method.is_of_tasks()) {
+            params.string(name, self.target);
+        }
         for (name, value) in self.params.iter() {
             match name {
                 // Of one hop: written anew below. Of features that are not carried further: left out.
                 "_meta" | "task" | "inputResponses" | "requestState" => {}
+                _ if self.method.target() == Some(name) && self.method.is_of_tasks() => {}
                 _ if self.method.target() == Some(name) => params.string(name, self.target),
                 "ref" if self.method == Method::Complete => self.write_reference(params.name(name), value.get()),
                 _ => params.member(name, value.get()),
             }
+        }
+        if self.task != TaskCall::No && peer.takes_task_calls() {
+            params.member("task", "{}");
         }
         if let Some(answers) = self.answers {
             let parts = [("inputResponses", answers.responses), ("requestState", answers.state)];
@@ -174,6 +195,17 @@ impl Reply {
         })
     }
 
+    /// The same answer with another result.
+    #[must_use]
+    pub(crate) fn with_result(&self, result: String) -> Self {
+        Self {
+            era: self.era,
+            part: 0..result.len(),
+            message: Bytes::from(result),
+            failed: false,
+        }
+    }
+
     /// What the server answered.
     pub fn body(&self) -> Body<'_> {
         let bytes = self.message.get(self.part.clone()).unwrap_or_default();
@@ -243,6 +275,7 @@ mod tests {
             owner: Owner::Nobody,
             features,
             answers,
+            task: TaskCall::No,
             log_level: None,
             ear: None,
         };
@@ -301,6 +334,73 @@ mod tests {
         let text = call_params(Era::Legacy, client, &features, None);
         assert_eq!(text, r#"{"name":"add"}"#);
     }
+
+    #[test]
+    fn a_task_is_asked_for_of_servers_that_make_some_in_this_way_alone() {
+        let client = r#"{"name":"x","task":{"ttl":1}}"#;
+        let members = Members::parse(client).unwrap();
+        let params = |revision, tasks, task| {
+            let call = Call {
+                method: Method::ToolsCall,
+                target: "add",
+                params: &members,
+                meta: None,
+                param_headers: None,
+                owner: Owner::Nobody,
+                features: &Features::default(),
+                answers: None,
+                task,
+                log_level: None,
+                ear: None,
+            };
+            let mut peer = Peer {
+                revision,
+                ..Peer::taken_for("")
+            };
+            peer.capabilities.tasks = tasks;
+            String::from_utf8(call.params(&peer, 7)).unwrap()
+        };
+        let (legacy, begin) = (Revision::V2025_11_25, TaskCall::Begin);
+        assert_eq!(params(legacy, true, begin), r#"{"name":"add","task":{}}"#);
+        assert_eq!(params(legacy, true, TaskCall::Finish), r#"{"name":"add","task":{}}"#);
+        assert_eq!(params(legacy, true, TaskCall::No), r#"{"name":"add"}"#);
+        assert_eq!(params(legacy, false, begin), r#"{"name":"add"}"#);
+        assert!(!params(Revision::LATEST, true, begin).contains(r#""task""#));
+    }
+
+    #[test]
+    fn a_task_is_named_as_its_server_knows_it() {
+        let members = Members::parse(r#"{"inputResponses":{"ours":1},"taskId":"ours","k":1}"#).unwrap();
+        let call = |params| Call {
+            method: Method::TasksUpdate,
+            target: "theirs",
+            params,
+            meta: None,
+            param_headers: None,
+            owner: Owner::Nobody,
+            features: &NOTHING,
+            answers: Some(Answers {
+                responses: Some(r#"{"a":{}}"#),
+                state: None,
+            }),
+            task: TaskCall::No,
+            log_level: None,
+            ear: None,
+        };
+        let peer = Peer {
+            revision: Revision::LATEST_LEGACY,
+            ..Peer::taken_for("")
+        };
+        let params = |members| String::from_utf8(call(members).params(&peer, 7)).unwrap();
+        assert_eq!(
+            params(&members),
+            r#"{"taskId":"theirs","k":1,"inputResponses":{"a":{}}}"#
+        );
+        let none = Members::default();
+        assert_eq!(params(&none), r#"{"taskId":"theirs","inputResponses":{"a":{}}}"#);
+    }
+
+    static NOTHING: std::sync::LazyLock<Features> = std::sync::LazyLock::new(Features::default);
 
     #[test]
     fn an_answer_is_taken_only_for_its_own_request() {

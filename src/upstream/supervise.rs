@@ -25,6 +25,7 @@ use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::{Health, State};
 use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
+use super::task_changes::TaskChanges;
 use super::terms::Terms;
 use crate::defaults;
 use crate::index::{Annotations, Catalog, List};
@@ -132,6 +133,18 @@ impl Upstream {
         Ok(Subscription::new(hold, notices))
     }
 
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
+    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
+    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+        let inner = Arc::clone(&self.inner);
+        let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
+        let connect = move || {
+            let inner = Arc::clone(&inner);
+            async move { inner.shared().await }
+        };
+        timeout(limit, TaskChanges::listen(connect, tasks, stop)).await.ok()?
+    }
+
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
@@ -206,7 +219,7 @@ impl Inner {
             let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
             let is_in_doubt = match &answer {
-                Ok(reply) => reply.names_the_unknown(),
+                Ok(reply) => reply.names_the_unknown() && !call.method.is_of_tasks(),
                 Err(error) => matches!(error, Error::Connect(_) | Error::Status(400 | 404 | 405)),
             };
             if is_in_doubt {
@@ -233,7 +246,7 @@ impl Inner {
                 Err(error)
             }
             // What is offered may have changed without a word.
-            Ok(reply) if reply.names_the_unknown() => {
+            Ok(reply) if reply.names_the_unknown() && !call.method.is_of_tasks() => {
                 self.doubt.notify_one();
                 Ok(reply)
             }
@@ -262,13 +275,14 @@ impl Inner {
         Some(self.send(&connection, &call).await)
     }
 
-    async fn send(&self, connection: &Connection, call: &Call<'_>) -> Result<Reply, Error> {
+    async fn send(&self, connection: &Arc<Connection>, call: &Call<'_>) -> Result<Reply, Error> {
         connection.call(call, self.limit(call.method)).await
     }
 
     fn limit(&self, method: Method) -> Option<Duration> {
         match method {
             Method::ResourcesRead => Some(self.timeouts.resource),
+            _ if method.is_of_tasks() => Some(self.timeouts.resource),
             _ => self.timeouts.call,
         }
     }

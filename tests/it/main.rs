@@ -42,6 +42,7 @@ mod streaming;
 mod streams;
 mod subscriptions;
 mod support;
+mod tasks;
 mod unheard;
 mod up;
 mod updates;

@@ -19,6 +19,7 @@ use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::{InputRequired, Question};
 use crate::mcp::object::ObjectWriter;
+use crate::mcp::shape::ResultError;
 use crate::mcp::{Envelope, Features, Members, Revision, notice};
 use crate::upstream::{Answers, Asked, Call, Ear, Owner};
 
@@ -64,6 +65,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         let result = match hop.arrived(&reply) {
             Arrived::Answer(answer) => return answer,
             Arrived::InputRequired(result) => result,
+            Arrived::Task(_) => return hop.failed(&ResultError::Task),
         };
         let Some(asked) = InputRequired::read(result) else {
             return hop.failed(&"its result asks for input in a way that is not known");

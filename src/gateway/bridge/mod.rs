@@ -18,6 +18,7 @@ mod parked;
 mod questions;
 pub(super) mod session_lanes;
 mod state;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ use crate::index::Target;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
+use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
 
 /// What requests share that take more than one message of their client.
 #[derive(Debug)]
@@ -110,6 +111,8 @@ enum Arrived<'r> {
     Answer(Answer),
     /// A result that asks for input.
     InputRequired(&'r str),
+    /// A task of the extension.
+    Task(&'r str),
 }
 
 impl<'a> Hop<'a> {
@@ -124,8 +127,17 @@ impl<'a> Hop<'a> {
             owner,
             features,
             answers: None,
+            task: self.task_call(),
             log_level: self.log_level(),
             ear,
+        }
+    }
+
+    /// What is waited for is the tool's result, whether the server makes a task of it or not.
+    fn task_call(&self) -> TaskCall {
+        match self.target.needs_task && self.request.method == Method::ToolsCall {
+            true => TaskCall::Finish,
+            false => TaskCall::No,
         }
     }
 
@@ -162,6 +174,7 @@ impl<'a> Hop<'a> {
                 match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
                     Ok(body) => Answer::new(body, outcome(request.method, result)),
                     Err(shape::ResultError::InputRequired) => return Arrived::InputRequired(result),
+                    Err(shape::ResultError::Task) => return Arrived::Task(result),
                     Err(error) => self.failed(&error),
                 }
             }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::lacks::{LackingEar, Lacks};
 use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
-use super::{Arrived, Hop, questions};
+use super::{Arrived, Hop, questions, tasks};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
@@ -18,6 +18,7 @@ use crate::gateway::relay::Relay;
 use crate::gateway::session::FederationKeys;
 use crate::mcp::asking::Asking;
 use crate::mcp::input_required::{self, InputRequired};
+use crate::mcp::shape::ResultError;
 use crate::mcp::{Era, Features, Members, Method, Revision, RpcError, message, meta, object};
 use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
@@ -33,9 +34,16 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => features,
         _ => features.silent(),
     };
+    let takes_tasks = features.tasks && hop.request.method == Method::ToolsCall && has_keys(hop);
+    // Only what the server declares too is of use, and a task that cannot be named anew could not be asked for.
+    let features = Features {
+        tasks: takes_tasks && hop.upstream.capabilities().tasks,
+        ..features
+    };
     let asker = Asker {
         hop,
         features: &features,
+        takes_tasks,
     };
     let params = hop.request.params;
     let responses = params.get("inputResponses").map(|raw| raw.get());
@@ -69,10 +77,15 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
 pub(super) struct Asker<'a> {
     pub(super) hop: Hop<'a>,
     pub(super) features: &'a Features,
+    /// Whether it takes a task for the result.
+    pub(super) takes_tasks: bool,
 }
 
 impl Asker<'_> {
     async fn begin(&self, responses: Option<&str>) -> Answer {
+        if self.takes_tasks && self.hop.target.needs_task && self.asks_while_it_works() {
+            return tasks::begin(*self).await;
+        }
         if self.asks_while_it_works() && self.features.is_interactive() && self.keys().is_some() {
             return Conversation::begin(*self).go_on(*self).await;
         }
@@ -138,6 +151,8 @@ impl Asker<'_> {
         match self.hop.arrived(reply) {
             Arrived::Answer(answer) => answer,
             Arrived::InputRequired(result) => self.relayed(result),
+            Arrived::Task(result) if self.features.tasks => tasks::relayed(*self, result),
+            Arrived::Task(_) => self.hop.failed(&ResultError::Task),
         }
     }
 
@@ -290,6 +305,10 @@ impl Asker<'_> {
         let used = &self.hop.request.bridge.used;
         state::open(text, self.subject(), &*self.keys()?, used, now())
     }
+}
+
+fn has_keys(hop: Hop<'_>) -> bool {
+    hop.request.bridge.keys(&hop.federation.name).is_some()
 }
 
 /// Whether every answer of a client is that the person opens the page.

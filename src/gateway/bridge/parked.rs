@@ -22,7 +22,7 @@ use crate::index::Target;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Envelope, Features, Members, Method, Revision};
-use crate::upstream::{Asked, Call, Ear, Error, Owner, Reply, Upstream};
+use crate::upstream::{Asked, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
 
 /// Every call that waits for its client's next round.
 #[derive(Debug, Default)]
@@ -87,6 +87,7 @@ impl Conversation {
             target: hop.target.clone(),
             features: asker.features.clone(),
             owner: asker.owner(),
+            task: hop.task_call(),
             log_level: hop.log_level(),
             ear: Arc::clone(&ear),
         };
@@ -272,6 +273,7 @@ struct OwnCall {
     target: Target,
     features: Features,
     owner: Owner,
+    task: TaskCall,
     log_level: Option<LogLevel>,
     ear: Arc<ParkingEar>,
 }
@@ -294,6 +296,7 @@ impl OwnCall {
             owner: self.owner,
             features: &self.features,
             answers: None,
+            task: self.task,
             log_level: self.log_level,
             ear: Some(self.ear),
         };
