@@ -153,6 +153,8 @@ pub const TASK_POLL: Duration = Duration::from_secs(1);
 pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many times in a row a server may fail to say how far a task is, before it is given up.
 pub const TASK_POLLS_IN_VAIN: usize = 5;
+/// Most questions of one task that are put to a client which knows nothing of it.
+pub const TASK_QUESTIONS_MAX: usize = 64;
 /// Longest name that a server may give to a task.
 pub const TASK_ID_MAX: usize = 1 << 10;
 /// Most tasks that one subscription is told of.

@@ -69,9 +69,9 @@ pub enum Error {
     /// The server gave up a task that was waited for.
     #[error("the server cancelled the task{}{}", if .0.is_empty() { "" } else { ": " }, .0)]
     TaskCancelled(String),
-    /// The server does not tell any more what became of a task that was waited for.
-    #[error("what became of the task is not known: {0}")]
-    TaskLost(String),
+    /// A task that was waited for is waited for no longer.
+    #[error("the task was given up: {0}")]
+    TaskGivenUp(String),
     /// As many callers as may have connections of their own have them, and use them.
     #[error("all {0} connections of callers to the server are in use; try again later")]
     NoLane(usize),
@@ -107,7 +107,7 @@ impl Error {
             Self::Arguments(_) => "InvalidArguments",
             Self::Unanswered => "Unanswered",
             Self::TaskCancelled(_) => "TaskCancelled",
-            Self::TaskLost(_) => "TaskLost",
+            Self::TaskGivenUp(_) => "TaskGivenUp",
             Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
         }

@@ -15,7 +15,7 @@ use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta};
+use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta, task};
 
 /// A client's request as it goes to the server that owns its target.
 #[derive(Clone, Debug)]
@@ -44,16 +44,18 @@ pub struct Call<'a> {
     pub ear: Option<Arc<dyn Ear>>,
 }
 
-/// Whether a tool is called for a task, of a server that makes some in the way of 2025-11-25.
+/// Whether a tool is called for a task, of a server that makes some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskCall {
     /// It is not.
     #[default]
     No,
-    /// It is, and the answer is the task.
+    /// It is, in the way of 2025-11-25, and the answer is the task.
     Begin,
-    /// It is, and the answer is what the task comes to.
+    /// It is, in the way of 2025-11-25, and the answer is what the task comes to.
     Finish,
+    /// It is where a Modern server does not answer otherwise, and the answer is what the task comes to.
+    IfNeeded,
 }
 
 /// What goes back to a Modern server that asked something in its result (2026-07-28, multi round-trip requests).
@@ -109,7 +111,7 @@ impl Call<'_> {
                 _ => params.member(name, value.get()),
             }
         }
-        if self.task != TaskCall::No && peer.takes_task_calls() {
+        if matches!(self.task, TaskCall::Begin | TaskCall::Finish) && peer.takes_task_calls() {
             params.member("task", "{}");
         }
         if let Some(answers) = self.answers {
@@ -195,14 +197,18 @@ impl Reply {
         })
     }
 
-    /// The same answer with another result.
+    /// An answer of the same server with this result, or this error.
     #[must_use]
-    pub(crate) fn with_result(&self, result: String) -> Self {
+    pub(crate) fn with(&self, body: Body<'_>) -> Self {
+        let (text, failed) = match body {
+            Body::Result(result) => (result, false),
+            Body::Error(error) => (error, true),
+        };
         Self {
             era: self.era,
-            part: 0..result.len(),
-            message: Bytes::from(result),
-            failed: false,
+            part: 0..text.len(),
+            message: Bytes::copy_from_slice(text.as_bytes()),
+            failed,
         }
     }
 
@@ -231,6 +237,18 @@ impl Reply {
             error_code(error),
             Some(RpcError::INVALID_PARAMS | RpcError::METHOD_NOT_FOUND)
         )
+    }
+
+    /// Whether the server answers only clients that take tasks (2026-07-28, errors; tasks extension).
+    pub(crate) fn wants_tasks(&self) -> bool {
+        let Body::Error(error) = self.body() else { return false };
+        let wants = || {
+            let data = Members::parse(error)?.get("data")?.get();
+            let required = Members::parse(data)?.get("requiredCapabilities")?.get();
+            let extensions = Members::parse(required)?.get("extensions")?.get();
+            Members::parse(extensions)?.get(task::EXTENSION)
+        };
+        error_code(error) == Some(RpcError::MISSING_CLIENT_CAPABILITY) && wants().is_some()
     }
 
     /// Whether the server refused the request for its headers, before it did anything.
@@ -363,7 +381,9 @@ mod tests {
         let (legacy, begin) = (Revision::V2025_11_25, TaskCall::Begin);
         assert_eq!(params(legacy, true, begin), r#"{"name":"add","task":{}}"#);
         assert_eq!(params(legacy, true, TaskCall::Finish), r#"{"name":"add","task":{}}"#);
-        assert_eq!(params(legacy, true, TaskCall::No), r#"{"name":"add"}"#);
+        for not in [TaskCall::No, TaskCall::IfNeeded] {
+            assert_eq!(params(legacy, true, not), r#"{"name":"add"}"#);
+        }
         assert_eq!(params(legacy, false, begin), r#"{"name":"add"}"#);
         assert!(!params(Revision::LATEST, true, begin).contains(r#""task""#));
     }

@@ -133,11 +133,13 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// What is waited for is the tool's result, whether the server makes a task of it or not.
+    /// What is waited for is the tool's result, whether the server makes a task of it or not. A Legacy client has no
+    /// other way to use a tool of a Modern server that wants to make one.
     fn task_call(&self) -> TaskCall {
-        match self.target.needs_task && self.request.method == Method::ToolsCall {
-            true => TaskCall::Finish,
-            false => TaskCall::No,
+        match (self.request.method, self.request.revision.era()) {
+            (Method::ToolsCall, _) if self.target.needs_task => TaskCall::Finish,
+            (Method::ToolsCall, Era::Legacy) => TaskCall::IfNeeded,
+            _ => TaskCall::No,
         }
     }
 

@@ -136,6 +136,12 @@ impl<'a> Task<'a> {
     }
 }
 
+/// Whether `result`, of a Modern server, is a task.
+pub fn is_task(result: &str) -> bool {
+    let kind = || Members::parse(result)?.string("resultType").map(|kind| kind == TYPE);
+    result.contains("\"task\"") && kind() == Some(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

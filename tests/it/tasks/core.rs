@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::{ask, over, refused, result, takes_tasks, task_of};
+use crate::bridge::LegacyClient;
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::held::eventually;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
@@ -23,6 +25,8 @@ struct State {
     outcome: Value,
     sessions: usize,
     is_cancelled: bool,
+    /// The stream on which the result is waited for, while a question is.
+    asking: Option<(UnboundedSender<Value>, Value)>,
 }
 
 impl Server {
@@ -32,6 +36,7 @@ impl Server {
             outcome,
             sessions: 0,
             is_cancelled: false,
+            asking: None,
         })))
     }
 
@@ -69,6 +74,26 @@ impl Server {
                     state.looks.remove(0);
                 }
                 seen.result(task(status))
+            }
+            "tasks/result" if state.looks[0] == "input_required" => {
+                let (stream, answer) = Answer::live();
+                let params = json!({
+                    "mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}},
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "c-1"}},
+                });
+                let question = json!({"jsonrpc": "2.0", "id": 900, "method": "elicitation/create", "params": params});
+                stream.send(question).unwrap();
+                state.asking = Some((stream, seen.body["id"].clone()));
+                answer
+            }
+            "" if seen.body["id"] == 900 => {
+                let (stream, id) = state.asking.take().unwrap();
+                let text = seen.body["result"]["content"]["name"].to_string();
+                let result = json!({"content": [{"type": "text", "text": text}]});
+                stream
+                    .send(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+                    .unwrap();
+                Answer::status(202)
             }
             "tasks/result" => match state.outcome.get("code") {
                 None => seen.result(state.outcome.clone()),
@@ -195,6 +220,43 @@ async fn what_the_task_comes_to_is_the_answer_whatever_it_is() {
     assert_eq!(error["code"], -32603);
     assert!(error["message"].as_str().unwrap().contains("so far so good"), "{error}");
     assert!(server.seen_of("tasks/cancel").is_empty(), "it is over");
+}
+
+#[tokio::test]
+async fn what_a_server_asks_in_a_task_reaches_whoever_waits_for_it() {
+    let server = Server::new(&["working", "input_required"], done()).start().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let forms = json!({"elicitation": {"form": {}}});
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+
+    let client = LegacyClient::open(&gateway, Revision::V2025_11_25, forms.clone()).await;
+    let mut stream = client.call("s__job").await;
+    let asked = client.asked(&mut stream).await;
+    assert_eq!(asked["params"]["message"], "Name?");
+    assert!(
+        asked["params"].get("_meta").is_none(),
+        "the client knows of no task: {asked}"
+    );
+    client.respond(&asked, json!({"result": answer})).await;
+    assert_eq!(stream.next().await["result"]["content"][0]["text"], "\"Ada\"");
+
+    let call = json!({"name": "s__job"});
+    let asked = ask(&gateway, "tools/call", call.clone(), forms.clone(), &[])
+        .await
+        .json();
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let (key, _) = asked["result"]["inputRequests"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .next()
+        .unwrap();
+    let mut again = call;
+    again["requestState"] = asked["result"]["requestState"].clone();
+    again["inputResponses"] = json!({key: answer});
+    let done = ask(&gateway, "tools/call", again, forms, &[]).await.json();
+    assert_eq!(done["result"]["content"][0]["text"], "\"Ada\"", "{done}");
+    assert!(server.seen_of("tasks/cancel").is_empty());
 }
 
 #[tokio::test]

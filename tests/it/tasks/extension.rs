@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{ask, over, refused, result, takes_tasks, task_of};
 use crate::access::{ALICE, BOB, alice_and_bob, by_key};
+use crate::bridge::LegacyClient;
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::held::{Streams, eventually, tagged};
 use crate::support::upstream::{self, Answer, Seen, Upstream};
@@ -63,8 +64,10 @@ impl Tasks {
                 "capabilities": {"tools": {}, "extensions": {EXTENSION: {}}},
             })),
             "tools/call" => match (params["name"].as_str().unwrap(), declares(seen)) {
-                ("job", true) | ("rude", _) => {
-                    known.insert("t-1".into(), task("t-1", "working", json!({})));
+                ("job" | "needy", true) | ("rude", _) => {
+                    known
+                        .entry("t-1".into())
+                        .or_insert_with(|| task("t-1", "working", json!({})));
                     seen.result(task("t-1", "working", json!({"resultType": "task", "odd": [1]})))
                 }
                 ("needy", false) => Answer::json(
@@ -91,7 +94,14 @@ impl Tasks {
                     *task = self::task(task_id, "cancelled", json!({}));
                     seen.result(json!({"resultType": "complete"}))
                 }
-                Some(_) => seen.result(json!({"resultType": "complete"})),
+                Some(task) => {
+                    if task["status"] == "input_required" {
+                        let answer = params["inputResponses"]["q"]["content"]["name"].to_string();
+                        let result = json!({"content": [{"type": "text", "text": answer}]});
+                        *task = self::task(task_id, "completed", json!({"result": result}));
+                    }
+                    seen.result(json!({"resultType": "complete"}))
+                }
                 None => seen.error(400, -32602, "no such task"),
             },
             "subscriptions/listen" => self.streams.open_for(seen, None),
@@ -205,6 +215,42 @@ async fn no_task_reaches_a_client_that_declares_none() {
         assert_eq!(error["data"]["requiredCapabilities"], required, "{method}");
     }
     assert!(server.seen_of("tasks/get").is_empty());
+}
+
+#[tokio::test]
+async fn a_legacy_client_uses_a_tool_that_answers_with_nothing_but_a_task() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    tasks.set("completed", json!({"result": done()}));
+    let answer = gateway.legacy("tools/call", json!({"name": "s__needy"})).await;
+    assert_eq!(answer["result"], json!({"content": done()["content"], "isError": true}));
+    tasks.set("failed", json!({"error": {"code": -5, "message": "m"}}));
+    let answer = gateway.legacy("tools/call", json!({"name": "s__needy"})).await;
+    assert_eq!(answer["error"]["code"], -5);
+
+    let question = json!({"method": "elicitation/create", "params": {
+        "mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}},
+    }});
+    tasks.set("input_required", json!({"inputRequests": {"q": question}}));
+    let client = LegacyClient::open(&gateway, Revision::V2025_06_18, json!({"elicitation": {}})).await;
+    let mut stream = client.call("s__needy").await;
+    let asked = client.asked(&mut stream).await;
+    assert_eq!(asked["params"]["message"], "Name?");
+    client
+        .respond(
+            &asked,
+            json!({"result": {"action": "accept", "content": {"name": "Ada"}}}),
+        )
+        .await;
+    assert_eq!(stream.next().await["result"]["content"][0]["text"], "\"Ada\"");
+    assert!(server.seen_of("tasks/cancel").is_empty());
+
+    tasks.set("working", json!({}));
+    drop(client.call("s__needy").await);
+    client.cancel("q").await;
+    eventually("cancelled", || !server.seen_of("tasks/cancel").is_empty()).await;
+    assert!(declares(&server.seen_of("tasks/cancel")[0]));
 }
 
 #[tokio::test]
