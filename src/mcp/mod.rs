@@ -2,6 +2,7 @@
 //!
 //! Values of others travel as raw JSON: only envelopes and the members that are rewritten are read.
 
+pub mod apps;
 pub mod asking;
 pub mod content;
 pub mod descriptor;
