@@ -227,3 +227,7 @@ pub const SEARCH_RESULTS_MAX: usize = 100;
 pub const SEARCH_WORDS_MAX: usize = 32;
 /// Bytes of such a word that count: as many as one machine word has bits.
 pub const SEARCH_WORD_BYTES_MAX: usize = 64;
+/// Most values of a JSON text that is written as TOON; a longer one stays JSON.
+pub const TOON_VALUES_MAX: usize = 200_000;
+/// Most digits of a number that is written without its exponent.
+pub const TOON_DIGITS_MAX: usize = 1_024;

@@ -6,6 +6,7 @@ pub mod apps;
 pub mod asking;
 pub mod content;
 pub mod descriptor;
+pub mod edits;
 pub mod elicitation;
 pub mod features;
 pub mod headers;
@@ -22,6 +23,7 @@ pub mod sampling;
 pub mod shape;
 pub mod sse;
 pub mod subscription;
+pub mod toon;
 pub mod version;
 
 pub use features::Features;
