@@ -231,3 +231,16 @@ pub const SEARCH_WORD_BYTES_MAX: usize = 64;
 pub const TOON_VALUES_MAX: usize = 200_000;
 /// Most digits of a number that is written without its exponent.
 pub const TOON_DIGITS_MAX: usize = 1_024;
+
+/// Longest frontmatter of a `SKILL.md`.
+pub const FRONTMATTER_MAX: usize = 64 << 10;
+/// Most bytes of a frontmatter once its aliases are followed.
+pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Longest name of a skill (Agent Skills specification).
+pub const SKILL_NAME_MAX: usize = 64;
+/// Most characters of a skill's description (Agent Skills specification).
+pub const SKILL_DESCRIPTION_MAX: usize = 1_024;
+/// Most files of a skill that every host takes (Skills extension).
+pub const SKILL_FILES_MAX: usize = 512;
+/// Most bytes of a skill's files together that every host takes (Skills extension).
+pub const SKILL_BYTES_MAX: u64 = 16 << 20;

@@ -9,6 +9,7 @@ pub mod meta_tool;
 pub mod naming;
 pub mod search;
 pub mod selection;
+pub mod skills;
 pub mod template;
 mod view;
 pub mod withheld;
