@@ -244,3 +244,8 @@ pub const SKILL_DESCRIPTION_MAX: usize = 1_024;
 pub const SKILL_FILES_MAX: usize = 512;
 /// Most bytes of a skill's files together that every host takes (Skills extension).
 pub const SKILL_BYTES_MAX: u64 = 16 << 20;
+
+/// Most characters of one server's instructions in those of a federation.
+pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
+/// Most bytes of a federation's instructions; its own are never cut.
+pub const INSTRUCTIONS_MAX: usize = 32 << 10;

@@ -6,6 +6,8 @@ mod described;
 pub mod glob;
 mod merged;
 pub mod meta_tool;
+pub mod instructions;
+pub mod merge;
 pub mod naming;
 pub mod search;
 pub mod selection;
