@@ -246,3 +246,25 @@ pub const SEARCH_RESULTS_MAX: usize = 100;
 pub const SEARCH_WORDS_MAX: usize = 32;
 /// Bytes of such a word that count: as many as one machine word has bits.
 pub const SEARCH_WORD_BYTES_MAX: usize = 64;
+/// Most values of a JSON text that is written as TOON; a longer one stays JSON.
+pub const TOON_VALUES_MAX: usize = 200_000;
+/// Most digits of a number that is written without its exponent.
+pub const TOON_DIGITS_MAX: usize = 1_024;
+
+/// Longest frontmatter of a `SKILL.md`.
+pub const FRONTMATTER_MAX: usize = 64 << 10;
+/// Most bytes of a frontmatter once its aliases are followed.
+pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Longest name of a skill (Agent Skills specification).
+pub const SKILL_NAME_MAX: usize = 64;
+/// Most characters of a skill's description (Agent Skills specification).
+pub const SKILL_DESCRIPTION_MAX: usize = 1_024;
+/// Most files of a skill that every host takes (Skills extension).
+pub const SKILL_FILES_MAX: usize = 512;
+/// Most bytes of a skill's files together that every host takes (Skills extension).
+pub const SKILL_BYTES_MAX: u64 = 16 << 20;
+
+/// Most characters of one server's instructions in those of a federation.
+pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
+/// Most bytes of a federation's instructions; its own are never cut.
+pub const INSTRUCTIONS_MAX: usize = 32 << 10;

@@ -6,9 +6,12 @@ mod described;
 pub mod glob;
 mod merged;
 pub mod meta_tool;
+pub mod instructions;
+pub mod merge;
 pub mod naming;
 pub mod search;
 pub mod selection;
+pub mod skills;
 pub mod template;
 mod view;
 pub mod withheld;
@@ -33,6 +36,7 @@ use crate::api::federation::IndexStatus;
 use crate::defaults;
 use crate::mcp::{Revision, descriptor};
 use merged::{Entry, Merged, Parts, Report};
+use template::Template;
 use view::Line;
 
 /// How an index is built from catalogs.
@@ -52,6 +56,8 @@ pub struct Index {
     plan: IndexPlan,
     members: Vec<MemberCatalog>,
     lists: [Merged; 4],
+    /// Those of the list of templates, in its order.
+    templates: Vec<Template>,
     report: Report,
     /// Tells it from others that anybody may see otherwise.
     fingerprint: u64,
@@ -71,9 +77,11 @@ impl Index {
             reserved: &MetaTool::NAMES,
         };
         let lists = List::ALL.map(|list| Merged::of(list, parts, &mut report));
+        let [_, _, templates, _] = &lists;
         let mut index = Self {
             plan,
             members,
+            templates: templates.entries.iter().map(|entry| Template::parse(&entry.key)).collect(),
             lists,
             report,
             fingerprint: 0,
@@ -125,6 +133,7 @@ impl Index {
         entry.covered.meets(audience.rules).then_some(&entry.target)
     }
 
+<<<<<<< HEAD
     /// Whether `audience` may use the tool that the member in this place calls `original`.
     pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
         let mut tools = self.merged(List::Tools).entries.iter();
@@ -133,16 +142,22 @@ impl Index {
     }
 
     /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits.
+=======
+    /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits: first one whose
+    /// variables hold no slash, then the first member's.
+>>>>>>> pieces
     pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
         if let Some(entry) = self.merged(List::Resources).get(uri) {
             return entry.covered.meets(audience.rules).then(|| entry.target.clone());
         }
-        let fitting = self.merged(List::Templates).entries.iter().filter(|entry| {
-            entry.covered.meets(audience.rules)
-                && template::matches(&entry.key, uri)
-                && self.covering(entry.target.member, uri).meets(audience.rules)
+        let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
+        let fitting = templates.filter_map(|(template, entry)| {
+            let rank = template.rank(uri)?;
+            let is_seen = entry.covered.meets(audience.rules)
+                && self.covering(entry.target.member, uri).meets(audience.rules);
+            is_seen.then_some((rank, entry))
         });
-        let owner = fitting.min_by_key(|entry| (entry.target.member, &entry.key))?;
+        let (_, owner) = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key))?;
         Some(Target {
             member: owner.target.member,
             original: uri.to_owned(),

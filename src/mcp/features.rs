@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::apps;
 use super::asking::Asking;
 use super::object::{Members, ObjectWriter};
 use super::task;
@@ -147,7 +148,7 @@ impl Features {
 }
 
 /// Extensions that need nothing of a gateway but that both sides hear of each other.
-const CARRIED_EXTENSIONS: [&str; 1] = ["io.modelcontextprotocol/ui"];
+const CARRIED_EXTENSIONS: [&str; 1] = [apps::EXTENSION];
 
 #[cfg(test)]
 mod tests {
