@@ -59,44 +59,54 @@ pub fn response(
 /// Codes that speak of one hop or belong to the other era are turned into their meaning here, with the original under
 /// `data`; every other error is passed as written.
 pub fn error(raw: &str, method: Method, to: Era) -> Vec<u8> {
-    let Ok(error) = serde_json::from_str::<UpstreamError>(raw) else {
+    let members = Members::parse(raw);
+    let Some((error, code)) = members.and_then(|error| {
+        let code = error.get("code")?.get().parse::<i64>().ok()?;
+        Some((error, code))
+    }) else {
         return RpcError::new(RpcError::INTERNAL, "The server answered with a malformed error").to_json();
     };
-    let names_a_resource =
-        method == Method::ResourcesRead && error.data.as_ref().is_some_and(|d| d.get("uri").is_some());
-    let code = match (to, error.code) {
-        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if method == Method::ResourcesRead => RpcError::INVALID_PARAMS,
-        (Era::Legacy, RpcError::INVALID_PARAMS) if names_a_resource => RpcError::RESOURCE_NOT_FOUND,
-        // A Legacy client visits the pages by itself.
-        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) => return raw.as_bytes().to_vec(),
-        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) | (_, RESERVED_FIRST..=RESERVED_LAST) => {
-            let original = serde_json::from_str(raw).unwrap_or_default();
-            return RpcError::new(RpcError::INTERNAL, error.message.unwrap_or_default())
-                .with_data(serde_json::json!({"upstream": serde_json::Value::Object(original)}))
-                .to_json();
-        }
-        // Both eras demand a message.
-        (_, code) if error.message.is_none() => code,
-        _ => return raw.as_bytes().to_vec(),
+    let (message, data) = (error.string("message"), error.get("data").map(|data| data.get()));
+    let names_a_resource = || {
+        let data = data
+            .filter(|_| method == Method::ResourcesRead)
+            .and_then(Members::parse);
+        data.is_some_and(|data| data.get("uri").is_some())
     };
-    RpcError {
-        code,
-        message: error.message.unwrap_or_default(),
-        data: error.data,
+    let told = match (to, code) {
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if method == Method::ResourcesRead => RpcError::INVALID_PARAMS,
+        (Era::Legacy, RpcError::INVALID_PARAMS) if names_a_resource() => RpcError::RESOURCE_NOT_FOUND,
+        // A Legacy client visits the pages by itself.
+        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) => code,
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) | (_, RESERVED_FIRST..=RESERVED_LAST) => {
+            let original = format!(r#"{{"upstream":{raw}}}"#);
+            return written(RpcError::INTERNAL, message.as_deref(), Some(&original));
+        }
+        _ => code,
+    };
+    // Both eras demand a message.
+    if told == code && message.is_some() {
+        return raw.as_bytes().to_vec();
     }
-    .to_json()
+    written(told, message.as_deref(), data)
+}
+
+/// An error whose data, if it has any, are as the server wrote them.
+fn written(code: i64, message: Option<&str>, data: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::open(&mut out);
+    object.member("code", &code.to_string());
+    object.string("message", message.unwrap_or_default());
+    if let Some(data) = data {
+        object.member("data", data);
+    }
+    object.close();
+    out
 }
 
 /// The codes that the protocol keeps for itself, -32042 of 2025-11-25 included (2026-07-28, errors).
 const RESERVED_FIRST: i64 = -32099;
 const RESERVED_LAST: i64 = -32020;
-
-#[derive(serde::Deserialize)]
-struct UpstreamError {
-    code: i64,
-    message: Option<String>,
-    data: Option<serde_json::Value>,
-}
 
 fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
     let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
@@ -283,6 +293,36 @@ mod tests {
             bare, r#"{"code":-1,"message":"","data":2}"#,
             "every error has a message"
         );
+        let page = to(
+            r#"{"code":-32042,"data":{"elicitations":[]}}"#,
+            Method::ToolsCall,
+            Era::Legacy,
+        );
+        assert_eq!(page, r#"{"code":-32042,"message":"","data":{"elicitations":[]}}"#);
+    }
+
+    #[test]
+    fn what_an_error_carries_stays_as_it_was_written() {
+        let data = r#"{"uri":"a:b","n":[1.0,12345678901234567890123,1e999]}"#;
+        let error = |code: i64| format!(r#"{{"code":{code},"message":"m","data":{data}}}"#);
+        let to = |code, era| String::from_utf8(super::error(&error(code), Method::ResourcesRead, era)).unwrap();
+        assert_eq!(to(-32002, Era::Modern), error(-32602));
+        assert_eq!(to(-32602, Era::Legacy), error(-32002));
+        let wrapped = format!(
+            r#"{{"code":-32603,"message":"m","data":{{"upstream":{}}}}}"#,
+            error(-32050)
+        );
+        assert_eq!(to(-32050, Era::Modern), wrapped);
+        for odd in [
+            r#"[1,"m"]"#,
+            r#""m""#,
+            "{}",
+            r#"{"code":"1"}"#,
+            r#"{"code":1.5,"message":"m"}"#,
+        ] {
+            let told = String::from_utf8(super::error(odd, Method::ToolsCall, Era::Modern)).unwrap();
+            assert!(told.contains("malformed error"), "{odd}: {told}");
+        }
     }
 
     #[test]
