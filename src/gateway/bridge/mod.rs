@@ -170,7 +170,7 @@ impl<'a> Hop<'a> {
                 Answer::result(request, completion::EMPTY, &self.federation.server_info)
             }
             Body::Error(error) => {
-                let error = shape::error(error, request.method, request.revision.era());
+                let error = shape::error(error, request.method, request.params, request.revision.era());
                 let body = message::error_response(Some(request.id.as_json()), &error);
                 Answer::new(body, Outcome::UpstreamError)
             }

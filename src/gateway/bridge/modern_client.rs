@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 
 use super::lacks::{LackingEar, Lacks};
@@ -146,18 +147,15 @@ impl Asker<'_> {
     fn lacking(&self, reply: &Result<Reply, Error>) -> Option<Answer> {
         let Ok(reply) = reply else { return None };
         let Body::Error(error) = reply.body() else { return None };
-        let error: Value = serde_json::from_str(error).ok()?;
-        if error.get("code")?.as_i64()? != RpcError::MISSING_CLIENT_CAPABILITY {
-            return None;
-        }
-        let required = error.get("data")?.get("requiredCapabilities")?;
+        let data = data_of(error, RpcError::MISSING_CLIENT_CAPABILITY)?;
+        let required: Value = serde_json::from_str(data.get("requiredCapabilities")?.get()).ok()?;
         let declared = self.hop.request.meta?.get(meta::CLIENT_CAPABILITIES)?;
         let declared: Value = serde_json::from_str(declared.get()).ok()?;
-        if contains(&declared, required) {
+        if contains(&declared, &required) {
             return None;
         }
         let id = Some(self.hop.request.id.as_json());
-        let body = message::error_response(id, error.to_string().as_bytes());
+        let body = message::error_response(id, error.as_bytes());
         Some(Answer {
             status: StatusCode::BAD_REQUEST,
             ..Answer::new(body, Outcome::UpstreamError)
@@ -314,18 +312,17 @@ fn contains(declared: &Value, required: &Value) -> bool {
 fn pages(reply: &Result<Reply, Error>) -> Option<Vec<String>> {
     let Ok(reply) = reply else { return None };
     let Body::Error(error) = reply.body() else { return None };
-    let error: Value = serde_json::from_str(error).ok()?;
-    if error.get("code")?.as_i64()? != RpcError::URL_ELICITATION_REQUIRED {
-        return None;
-    }
-    let pages = error.get("data")?.get("elicitations")?.as_array()?;
-    Some(
-        pages
-            .iter()
-            .take(defaults::QUESTIONS_MAX)
-            .map(Value::to_string)
-            .collect(),
-    )
+    let data = data_of(error, RpcError::URL_ELICITATION_REQUIRED)?;
+    let pages: Vec<&RawValue> = serde_json::from_str(data.get("elicitations")?.get()).ok()?;
+    let pages = pages.into_iter().take(defaults::QUESTIONS_MAX);
+    Some(pages.map(|page| page.get().to_owned()).collect())
+}
+
+/// The data of `error`, if it has this code.
+fn data_of(error: &str, code: i64) -> Option<Members<'_>> {
+    let error = Members::parse(error)?;
+    let is_meant = error.get("code")?.get().parse() == Ok(code);
+    Members::parse(error.get("data").filter(|_| is_meant)?.get())
 }
 
 const OVER: &str = "params.requestState does not continue this request (any more); send the request again without it";
