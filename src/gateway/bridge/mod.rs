@@ -11,9 +11,11 @@
 //! | Modern | Legacy | [`modern_client`], [`parked`]: the call waits while the client is given a result that asks |
 
 mod asks;
+mod conversation;
 mod lacks;
 mod legacy_client;
 mod modern_client;
+mod own_call;
 mod parked;
 mod questions;
 pub(super) mod session_lanes;

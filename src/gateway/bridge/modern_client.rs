@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
+use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
-use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
 use super::{Arrived, Hop, questions};
 use crate::defaults;
@@ -51,7 +51,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     match opened {
         Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
             Some(conversation) => conversation.resume(asker, responses).await,
-            None => asker.refused(OVER),
+            None => asker.refused(WAITS_NO_MORE),
         },
         Some(Continued::Server { server: of, state }) if of == *server => {
             let answers = Answers {
@@ -326,4 +326,7 @@ fn data_of(error: &str, code: i64) -> Option<Members<'_>> {
 }
 
 const OVER: &str = "params.requestState does not continue this request (any more); send the request again without it";
+const WAITS_NO_MORE: &str = "the call that params.requestState continues does not wait any more: it was answered, was not gone \
+                             on with in time, or gave way to later calls of the same client; send the request again \
+                             without it";
 const NO_KEYS: &str = "the keys of this install are not here yet; try again";
