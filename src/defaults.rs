@@ -136,6 +136,10 @@ pub const QUESTIONS_MAX: usize = 16;
 pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 /// Calls that may wait for their clients' next rounds at a time; what further ones ask is refused.
 pub const PARKED_MAX: usize = 1_024;
+/// A principal's calls that wait take at most this part, a fourth, of the connections to one server that calls may have
+/// of their own, and of [`PARKED_MAX`]; of more, the one that has waited longest gives way. Callers without a name leave
+/// that part free for others.
+pub const PARKED_SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
 pub const REFUSED_GRACE: Duration = Duration::from_secs(1);
 /// How long a client may continue a request from its state.

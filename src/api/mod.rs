@@ -5,6 +5,7 @@
 
 pub mod condition;
 mod definition;
+mod delay;
 mod duration;
 pub mod environment;
 pub mod federation;
@@ -15,6 +16,7 @@ use kube::core::{Message, Rule};
 
 pub use condition::Condition;
 pub use definition::definitions;
+pub use delay::Delay;
 pub use duration::Duration;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};

@@ -308,9 +308,3 @@ pub(super) fn duration() -> Rule {
     Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$') && self.matches('[1-9]')")
         .message("must be a duration above zero, such as 500ms, 10s or 1h30m")
 }
-
-/// The same, with zero allowed.
-pub(super) fn duration_or_zero() -> Rule {
-    Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$')")
-        .message("must be a duration, such as 0s, 500ms or 10s")
-}

@@ -18,7 +18,7 @@ use crate::defaults;
 pub struct News {
     /// How often anything has changed of what may be seen.
     pub version: u64,
-    /// How often it was said anew who may connect.
+    /// How often it was said anew who may connect, and how.
     pub access: u64,
     /// Whether it is not served any more.
     pub gone: bool,
@@ -77,8 +77,8 @@ impl Changes {
         taken.is_ok().then(|| Place(Arc::clone(self)))
     }
 
-    /// What may be seen has changed if `lists`, and if `access` it was said anew who may connect. What follows within
-    /// `coalesce` is told together.
+    /// What may be seen has changed if `lists`, and if `access` it was said anew who may connect, and how. What follows
+    /// within `coalesce` is told together.
     pub fn tell(&self, lists: bool, access: bool, coalesce: Duration) {
         self.seen.send_if_modified(|seen| {
             seen.coalesce = coalesce;

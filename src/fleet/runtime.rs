@@ -369,7 +369,9 @@ impl Served {
     fn tell_changes(&self, before: &Self) {
         let (now, before) = (&self.federation, &before.federation);
         let lists = now.index.differs_from(&before.index);
-        let access = now.access != before.access;
+        let access = now.access != before.access
+            || now.protocol != before.protocol
+            || now.sessions.enabled != before.sessions.enabled;
         now.changes.tell(lists, access, now.streams.coalesce);
     }
 }

@@ -64,7 +64,7 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::ResourcesRead => read(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
         Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
-        Method::SetLevel => set_level(request),
+        Method::SetLevel => set_level(federation, request),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => tasks::carry(federation, request).await,
         // Its answer is a stream, and no response; the other is only ever asked of servers.
         Method::Listen | Method::TasksResult => {
@@ -115,9 +115,9 @@ fn capabilities(federation: &Federation, revision: Revision, has_channel: bool) 
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A session says from which level on it wants to hear logs.
-fn set_level(request: Request<'_>) -> Answer {
-    let Some(session) = request.session else {
+/// A session says from which level on it wants to hear logs, if there are any.
+fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
+    let Some(session) = request.session.filter(|_| federation.offers.logging) else {
         return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
     };
     let level = request.params.string("level");

@@ -12,6 +12,7 @@ use super::post;
 use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
 use super::{access, get, legacy, old_sse, origin};
+use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::metrics::Outcome;
 
@@ -32,6 +33,12 @@ impl Endpoint {
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (parts, body) = request.into_parts();
+        if !is_within_bounds(&parts) {
+            return reply::plain(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the headers of a request have at most 64 KiB together\n",
+            );
+        }
         let origin = parts.headers.get(header::ORIGIN).cloned();
         let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback) {
             Err(denied) => reply::deny(denied),
@@ -88,6 +95,13 @@ impl Endpoint {
             (Face::OldMessages, _) => reply::only("POST, OPTIONS", "only POST is served here\n"),
         }
     }
+}
+
+/// Whether the headers are small enough. How much of them is read is bounded before, but only roughly.
+fn is_within_bounds(parts: &http::request::Parts) -> bool {
+    let headers = parts.headers.iter();
+    let bytes: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
+    bytes + parts.uri.path().len() <= defaults::HEADER_BYTES_MAX
 }
 
 /// In which way a path is spoken to.

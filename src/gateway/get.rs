@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::accept::names_events;
 use super::finished::{Event, Events, Finished};
-use super::gate::Gate;
+use super::gate::{Gate, Needs};
 use super::hub::{Heard, Listener, SessionHub, StreamId};
 use super::reply::{self, Reply};
 use super::session::Session;
@@ -81,7 +81,7 @@ fn events(visit: &Visit, session: &Session) -> Option<Events> {
     let (stream, number) = StreamId::of_event(id)?;
     let line = visit.shared.hub.resumable(session.id, stream)?;
     let keep_alive = visit.federation.streams.keep_alive;
-    stream::events(line, Some(number), None, keep_alive, Some(stream))
+    stream::resume(line, stream, number, keep_alive)
 }
 
 fn last_event(map: &HeaderMap) -> Option<&str> {
@@ -99,12 +99,16 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
     let changes = &visit.federation.changes;
     let mut news = changes.listen();
     let now = *news.borrow_and_update();
+    let needs = match visit.channel {
+        Some(_) => Needs::Legacy,
+        None => Needs::Sessions,
+    };
     let mut sight = Sight::of(visit, now);
     let known = position.map(|Position(known)| known);
     let ear = Ear {
         listener: SessionHub::listen(&visit.shared.hub, session.id, sight.shown(now), known),
         sight,
-        gate: Gate::new(visit, now),
+        gate: Gate::new(visit, needs, now),
         news,
         hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
         stop: visit.stop().clone(),

@@ -7,7 +7,7 @@ use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::finished::{Content, Event, Finished};
-use super::gate::Gate;
+use super::gate::{Gate, Needs};
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
 use super::tasks;
@@ -109,7 +109,7 @@ pub(super) async fn open(
         news,
         told: sight.shown(now),
         sight,
-        gate: Gate::new(visit, now),
+        gate: Gate::new(visit, Needs::Nothing, now),
         stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,

@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 use super::accept::names_events;
 use super::channel::Channel;
 use super::finished::{Event, Events, Finished};
-use super::gate::Gate;
+use super::gate::{Gate, Needs};
 use super::reply::{self, Reply};
 use super::session::SessionId;
 use super::talk::Talk;
@@ -91,7 +91,7 @@ impl Face {
             channel: Arc::downgrade(&channel),
             said,
             news,
-            gate: Gate::new(&visit, now),
+            gate: Gate::new(&visit, Needs::Legacy, now),
             keep_alive: visit.federation.streams.keep_alive,
             patience: Some(Instant::now() + defaults::HEADER_TIMEOUT),
         };

@@ -1,5 +1,7 @@
 //! One JSON-RPC message of a client: which era's rules it is under, and what they say of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -43,7 +45,7 @@ enum Came<'a> {
 
 /// Answers what came as `body`, a message or a batch of them; what is said before the answer goes to `line`, if its
 /// other end `takes_events`.
-pub(super) async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {
+pub(super) async fn work(visit: Arc<Visit>, body: Bytes, line: Line, takes_events: bool) -> Finished {
     let hearing = Hearing {
         line: &line,
         takes_events,
@@ -275,10 +277,11 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         principal: &visit.principal,
         audience: Viewer::of(visit).audience(&visit.federation),
         session: client.session,
-        intermediate: client.hearing.takes_events.then_some(client.hearing.line),
+        intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),
         bridge: &visit.shared.bridge,
     };
+    client.hearing.line.set_method(method);
     let begun = visit.begin(client.session, method, id);
     let withdrawn = async {
         match &begun {

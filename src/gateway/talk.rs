@@ -194,7 +194,7 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
 async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, place: Option<OwnedSemaphorePermit>) {
     let line = Line::new();
     let worked = async {
-        let finished = rpc::work(visit, message, line.clone(), true).await;
+        let finished = rpc::work(Arc::new(visit), message, line.clone(), true).await;
         match finished.content {
             Content::Events(events) => {
                 line.finish(Content::Nothing);

@@ -84,10 +84,25 @@ impl Visit {
 
     /// The answer to a message that is refused.
     pub(super) fn refuse(&self, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
-        match &self.channel {
-            Some(channel) => reply::refuse(channel.wants_null_id(), id, refused),
-            None => reply::refuse(legacy::wants_null_id(&self.headers), id, refused),
+        reply::refuse(id.is_none() && self.wants_null_id(), id, refused)
+    }
+
+    /// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
+    /// demand the member, later ones leave it out. What a session agreed on goes before what a header says.
+    fn wants_null_id(&self) -> bool {
+        match (&self.channel, self.claims_modern()) {
+            (Some(channel), _) => channel.wants_null_id(),
+            (None, true) => false,
+            (None, false) => match self.session() {
+                Ok(Some(session)) => session.revision <= Revision::V2025_06_18,
+                Ok(None) | Err(_) => legacy::wants_null_id(&self.headers),
+            },
         }
+    }
+
+    /// Whether anything can be said to the client before the answer to its request.
+    pub(super) fn may_stream(&self) -> bool {
+        self.channel.is_some() || self.federation.streams.delay.is_some()
     }
 
     /// Lets the client cancel what it asks for under `id`, where it could: on a channel anything that is not done at

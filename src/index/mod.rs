@@ -4,10 +4,9 @@ pub mod audience;
 pub mod catalog;
 mod described;
 pub mod glob;
+pub mod instructions;
 mod merged;
 pub mod meta_tool;
-pub mod instructions;
-pub mod merge;
 pub mod naming;
 pub mod search;
 pub mod selection;
@@ -81,7 +80,11 @@ impl Index {
         let mut index = Self {
             plan,
             members,
-            templates: templates.entries.iter().map(|entry| Template::parse(&entry.key)).collect(),
+            templates: templates
+                .entries
+                .iter()
+                .map(|entry| Template::parse(&entry.key))
+                .collect(),
             lists,
             report,
             fingerprint: 0,
@@ -133,7 +136,6 @@ impl Index {
         entry.covered.meets(audience.rules).then_some(&entry.target)
     }
 
-<<<<<<< HEAD
     /// Whether `audience` may use the tool that the member in this place calls `original`.
     pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
         let mut tools = self.merged(List::Tools).entries.iter();
@@ -141,11 +143,8 @@ impl Index {
         tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
     }
 
-    /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits.
-=======
     /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits: first one whose
     /// variables hold no slash, then the first member's.
->>>>>>> pieces
     pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
         if let Some(entry) = self.merged(List::Resources).get(uri) {
             return entry.covered.meets(audience.rules).then(|| entry.target.clone());
@@ -153,8 +152,8 @@ impl Index {
         let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
         let fitting = templates.filter_map(|(template, entry)| {
             let rank = template.rank(uri)?;
-            let is_seen = entry.covered.meets(audience.rules)
-                && self.covering(entry.target.member, uri).meets(audience.rules);
+            let is_seen =
+                entry.covered.meets(audience.rules) && self.covering(entry.target.member, uri).meets(audience.rules);
             is_seen.then_some((rank, entry))
         });
         let (_, owner) = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key))?;

@@ -120,7 +120,7 @@ impl Call<'_> {
                 params.member(name, value);
             }
         }
-        let wants_progress = self.ear.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
+        let wants_progress = self.ear.is_some() && self.meta.and_then(meta::progress_token).is_some();
         let hop = Hop {
             era,
             revision: &peer.revision_name,

@@ -105,6 +105,11 @@ impl Upstream {
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
     }
 
+    /// Most connections to it that calls may have of their own.
+    pub fn lanes_max(&self) -> usize {
+        self.inner.lanes.most()
+    }
+
     /// Changes of resources from now on, of those that somebody subscribed to. Who does not keep up loses the oldest.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.inner.known.news.notices()

@@ -42,7 +42,7 @@ pub(crate) fn by_key(mut plan: PlanInput, content: Content) -> PlanInput {
     plan
 }
 
-fn keys(keys: &[(&str, &str)]) -> Content {
+pub(crate) fn keys(keys: &[(&str, &str)]) -> Content {
     let keys = keys
         .iter()
         .map(|(name, key)| ((*name).to_owned(), key.as_bytes().to_vec()));

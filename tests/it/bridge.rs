@@ -59,7 +59,7 @@ async fn modern_call(gateway: &TestGateway, params: Value, capabilities: Value) 
     gateway.post(body, &headers).await.json()
 }
 
-fn with(mut params: Value, more: &Value) -> Value {
+pub(crate) fn with(mut params: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         params[name] = value.clone();
     }

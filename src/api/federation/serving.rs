@@ -4,8 +4,9 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::delay::{Delay, delay};
 use crate::api::duration::Duration;
-use crate::api::server::{duration, duration_or_zero};
+use crate::api::server::duration;
 
 /// How names of tools and prompts are kept apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -107,11 +108,13 @@ pub struct Sessions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Streaming {
-    /// An answer that takes longer than this becomes an event stream; with 0s every one does. Default 2s.
+    /// The answer to a call or a read that takes longer than this becomes an event stream; with 0s every one does.
+    /// With a negative duration, such as -1s, none ever does: then clients hear nothing before the answer, and Legacy
+    /// ones cannot be asked anything. Default 2s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = duration_or_zero())]
-    pub delay: Option<Duration>,
+    #[x_kube(validation = delay())]
+    pub delay: Option<Delay>,
     /// A stream on which nothing happens says so this often, so that nobody on the way closes it. Default 15s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]

@@ -235,21 +235,16 @@ impl Rounds {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in asked.questions.iter().zip(said) {
             let said = said.unwrap_or_else(|| question.kind.refusal());
-            match questions::for_server(question.kind, said) {
-                Said::Result(result) => {
-                    if is_accepted_page(question, &result) {
-                        self.pages.insert(question.params.to_owned());
-                    }
-                    object.member(&question.key, &result);
-                }
-                // There is no way to tell the server (2026-07-28, multi round-trip requests).
-                Said::Error(_) => {
-                    let what = question.kind.method();
-                    return Err(format!(
-                        "The server needs an answer to {what}, and the client gave none"
-                    ));
-                }
+            let Some(result) = questions::for_modern_server(question.kind, said) else {
+                let what = question.kind.method();
+                return Err(format!(
+                    "The server needs an answer to {what}, and the client gave none"
+                ));
+            };
+            if is_accepted_page(question, &result) {
+                self.pages.insert(question.params.to_owned());
             }
+            object.member(&question.key, &result);
         }
         object.close();
         self.responses = (!asked.questions.is_empty())

@@ -11,9 +11,11 @@
 //! | Modern | Legacy | [`modern_client`], [`parked`]: the call waits while the client is given a result that asks |
 
 mod asks;
+mod conversation;
 mod lacks;
 mod legacy_client;
 mod modern_client;
+mod own_call;
 mod parked;
 mod questions;
 pub(super) mod session_lanes;
@@ -185,7 +187,7 @@ impl<'a> Hop<'a> {
                 Answer::result(request, completion::EMPTY, &self.federation.server_info)
             }
             Body::Error(error) => {
-                let error = shape::error(error, request.method, request.revision.era());
+                let error = shape::error(error, request.method, request.params, request.revision.era());
                 let body = message::error_response(Some(request.id.as_json()), &error);
                 Answer::new(body, Outcome::UpstreamError)
             }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 
+use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
-use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
 use super::{Arrived, Hop, questions, tasks};
 use crate::defaults;
@@ -58,7 +59,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     match opened {
         Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
             Some(conversation) => conversation.resume(asker, responses).await,
-            None => asker.refused(OVER),
+            None => asker.refused(WAITS_NO_MORE),
         },
         Some(Continued::Server { server: of, state }) if of == *server => {
             let answers = Answers {
@@ -161,18 +162,15 @@ impl Asker<'_> {
     fn lacking(&self, reply: &Result<Reply, Error>) -> Option<Answer> {
         let Ok(reply) = reply else { return None };
         let Body::Error(error) = reply.body() else { return None };
-        let error: Value = serde_json::from_str(error).ok()?;
-        if error.get("code")?.as_i64()? != RpcError::MISSING_CLIENT_CAPABILITY {
-            return None;
-        }
-        let required = error.get("data")?.get("requiredCapabilities")?;
+        let data = data_of(error, RpcError::MISSING_CLIENT_CAPABILITY)?;
+        let required: Value = serde_json::from_str(data.get("requiredCapabilities")?.get()).ok()?;
         let declared = self.hop.request.meta?.get(meta::CLIENT_CAPABILITIES)?;
         let declared: Value = serde_json::from_str(declared.get()).ok()?;
-        if contains(&declared, required) {
+        if contains(&declared, &required) {
             return None;
         }
         let id = Some(self.hop.request.id.as_json());
-        let body = message::error_response(id, error.to_string().as_bytes());
+        let body = message::error_response(id, error.as_bytes());
         Some(Answer {
             status: StatusCode::BAD_REQUEST,
             ..Answer::new(body, Outcome::UpstreamError)
@@ -333,19 +331,21 @@ fn contains(declared: &Value, required: &Value) -> bool {
 fn pages(reply: &Result<Reply, Error>) -> Option<Vec<String>> {
     let Ok(reply) = reply else { return None };
     let Body::Error(error) = reply.body() else { return None };
-    let error: Value = serde_json::from_str(error).ok()?;
-    if error.get("code")?.as_i64()? != RpcError::URL_ELICITATION_REQUIRED {
-        return None;
-    }
-    let pages = error.get("data")?.get("elicitations")?.as_array()?;
-    Some(
-        pages
-            .iter()
-            .take(defaults::QUESTIONS_MAX)
-            .map(Value::to_string)
-            .collect(),
-    )
+    let data = data_of(error, RpcError::URL_ELICITATION_REQUIRED)?;
+    let pages: Vec<&RawValue> = serde_json::from_str(data.get("elicitations")?.get()).ok()?;
+    let pages = pages.into_iter().take(defaults::QUESTIONS_MAX);
+    Some(pages.map(|page| page.get().to_owned()).collect())
+}
+
+/// The data of `error`, if it has this code.
+fn data_of(error: &str, code: i64) -> Option<Members<'_>> {
+    let error = Members::parse(error)?;
+    let is_meant = error.get("code")?.get().parse() == Ok(code);
+    Members::parse(error.get("data").filter(|_| is_meant)?.get())
 }
 
 const OVER: &str = "params.requestState does not continue this request (any more); send the request again without it";
+const WAITS_NO_MORE: &str = "the call that params.requestState continues does not wait any more: it was answered, was not gone \
+                             on with in time, or gave way to later calls of the same client; send the request again \
+                             without it";
 const NO_KEYS: &str = "the keys of this install are not here yet; try again";

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::sleep;
 use super::finished::Content;
 use super::session::SessionId;
 use crate::defaults;
-use crate::mcp::Revision;
+use crate::mcp::{Method, Revision};
 
 /// A line, held by all who speak on it and by who reads.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ struct Shared {
     /// Told when there is something to read, when the line ends, and when readers come and go.
     changed: Notify,
     caller: OnceLock<Caller>,
+    /// Whether what is asked for may be answered by a stream for no other reason than that it takes its time.
+    may_take_time: AtomicBool,
 }
 
 /// The Legacy client at the other end. Its going away does not end the work.
@@ -76,6 +79,7 @@ impl Line {
             state: Mutex::default(),
             changed: Notify::new(),
             caller: OnceLock::new(),
+            may_take_time: AtomicBool::new(false),
         }))
     }
 
@@ -130,6 +134,19 @@ impl Line {
     /// The client, if it is a Legacy one.
     pub(super) fn caller(&self) -> Option<Caller> {
         self.0.caller.get().copied()
+    }
+
+    /// Notes that `method` is asked for. Calls and reads may take their time; what is known here is told at once, and
+    /// never on a stream.
+    pub(super) fn set_method(&self, method: Method) {
+        if matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+            self.0.may_take_time.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what is asked for may take its time.
+    pub(super) fn may_take_time(&self) -> bool {
+        self.0.may_take_time.load(Ordering::Relaxed)
     }
 
     /// From now on, what was read is kept as far as there is room.

@@ -153,7 +153,7 @@ fn write_result(object: &mut ObjectWriter<'_>, result: &str) {
 }
 
 fn write_error(object: &mut ObjectWriter<'_>, error: &str) {
-    let error = shape::error(error, Method::ToolsCall, Era::Modern);
+    let error = shape::error(error, Method::ToolsCall, &Members::default(), Era::Modern);
     object.name("error").extend_from_slice(&error);
 }
 

@@ -80,6 +80,11 @@ impl Lanes {
         }
     }
 
+    /// Most lanes that there may be.
+    pub(super) fn most(&self) -> usize {
+        self.bounds.most
+    }
+
     /// Closes lanes that nobody uses, until all are closed since the server is let go of.
     pub(super) async fn tend(self: &Arc<Self>) {
         loop {

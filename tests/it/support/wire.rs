@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use jsonschema::Validator;
 use mcpfleet::mcp::Revision;
@@ -106,8 +108,8 @@ pub(crate) fn messages(reply: &Reply) -> Vec<Value> {
     }
 }
 
-/// By which revision a client is judged that sends these headers and messages: what it says itself, else that of the
-/// times without header.
+/// By which revision a client is judged that sends these headers and messages: that of the message itself, or of its
+/// session; else what a header says, or that of the times without header.
 fn spoken_with_client(headers: &HeaderMap, asked: &[Value], answered: &[Value]) -> Revision {
     let claims = |message: &Value| {
         message["params"]["_meta"]
@@ -123,13 +125,21 @@ fn spoken_with_client(headers: &HeaderMap, asked: &[Value], answered: &[Value]) 
     if asked.iter().any(claims) || headers.contains_key("mcp-method") {
         return Revision::LATEST;
     }
-    match (negotiated, named.map(|name| (name, Revision::parse(name)))) {
+    let session = header(headers, "mcp-session-id").and_then(agreed_on);
+    match (negotiated.or(session), named.map(|name| (name, Revision::parse(name)))) {
         (Some(negotiated), _) => negotiated,
         (None, None) => Revision::WITHOUT_HEADER,
         (None, Some((_, Some(revision)))) => revision,
         (None, Some((name, None))) if name > Revision::LATEST.as_str() => Revision::LATEST,
         (None, Some((_, None))) => Revision::LATEST_LEGACY,
     }
+}
+
+/// The revision that stands in the token of a session.
+fn agreed_on(token: &str) -> Option<Revision> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    Revision::parse(claims["protocol"].as_str()?)
 }
 
 fn problems_to_client(revision: Revision, asked: &[Value], message: &Value) -> Vec<String> {
