@@ -369,7 +369,6 @@ async fn a_task_that_the_server_forgot_is_unknown() {
         },
         |seen| match seen.method() {
             "tasks/get" | "tasks/cancel" => seen.error(200, -32602, "no such task"),
-            "initialize" => upstream::legacy(seen, &json!([])),
             _ => upstream::legacy(seen, &json!([])),
         },
     )
