@@ -50,6 +50,7 @@ fn created(asker: Asker<'_>, task: &Task<'_>) -> Answer {
     }
     let route = Route {
         server: &hop.member.server,
+        tool: &hop.target.original,
         task: &task.id,
     };
     let Some(name) = route.sealed(hop.federation, hop.request.principal, hop.request.bridge) else {

@@ -8,10 +8,10 @@ use futures::stream::{BoxStream, SelectAll, unfold};
 
 use super::Route;
 use crate::defaults;
-use crate::fleet::Federation;
 use crate::gateway::visit::Visit;
+use crate::index::Audience;
 use crate::mcp::task::{self, Kind, Task};
-use crate::upstream::TaskChanges;
+use crate::upstream::{TaskChanges, Upstream};
 
 /// Changes of the tasks of one subscription.
 pub(in crate::gateway) struct Changes(SelectAll<BoxStream<'static, Change>>);
@@ -26,11 +26,10 @@ pub(in crate::gateway) struct Change {
 
 impl Changes {
     /// Asks the servers to tell of the tasks that the client calls by these `names`, and gives those of which they do.
-    pub(in crate::gateway) async fn of(visit: &Visit, names: &[String]) -> (Self, Vec<String>) {
-        let federation = &visit.federation;
-        let wanted = by_server(visit, names);
-        let asked = wanted.into_iter().map(async |(server, tasks)| {
-            let changes = listen(federation, &server, tasks.keys().cloned().collect()).await?;
+    pub(in crate::gateway) async fn of(visit: &Visit, audience: Audience, names: &[String]) -> (Self, Vec<String>) {
+        let wanted = by_server(visit, audience, names);
+        let asked = wanted.into_values().map(async |(upstream, tasks)| {
+            let changes = upstream.task_changes(tasks.keys().cloned().collect()).await?;
             Some((changes, tasks))
         });
         let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
@@ -62,24 +61,29 @@ impl Change {
 }
 
 /// By server, what it calls its tasks and what the client does.
-fn by_server(visit: &Visit, names: &[String]) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut wanted: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTreeMap<&'v str, (&'v Upstream, Names)> {
+    let federation = &visit.federation;
+    let mut wanted = BTreeMap::new();
     for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
-        let found = Route::find(name, &visit.federation, &visit.principal, &visit.shared.bridge);
-        if let Some(found) = found {
-            wanted.entry(found.server).or_default().insert(found.task, name.clone());
+        let found = Route::find(name, federation, &visit.principal, &visit.shared.bridge);
+        let member = found.as_ref().and_then(|found| found.member(federation, audience));
+        if let Some((found, member)) = found.as_ref().zip(member)
+            && let Some(upstream) = &member.upstream
+        {
+            let (_, tasks) = wanted
+                .entry(member.server.as_str())
+                .or_insert_with(|| (&**upstream, Names::new()));
+            tasks.insert(found.task.clone(), name.clone());
         }
     }
     wanted
 }
 
-async fn listen(federation: &Federation, server: &str, tasks: Vec<String>) -> Option<TaskChanges> {
-    let member = federation.members.iter().find(|member| member.server == server)?;
-    member.upstream.as_ref()?.task_changes(tasks).await
-}
+/// What a client calls the tasks of one server, by what that does.
+type Names = BTreeMap<String, String>;
 
-fn told(changes: TaskChanges, names: BTreeMap<String, String>) -> BoxStream<'static, Change> {
-    let next = async |(mut changes, names): (TaskChanges, BTreeMap<String, String>)| {
+fn told(changes: TaskChanges, names: Names) -> BoxStream<'static, Change> {
+    let next = async |(mut changes, names): (TaskChanges, Names)| {
         loop {
             let params = changes.next().await?;
             let name = Task::read(&params, Kind::Extension).and_then(|task| names.get(&*task.id).cloned());

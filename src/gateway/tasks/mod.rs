@@ -20,6 +20,7 @@ use super::bridge::Bridge;
 use super::dispatch::Request;
 use super::modern::{Refusal, refusal};
 use crate::fleet::{Federation, Member};
+use crate::index::Audience;
 use crate::mcp::task::{self, Detail, Kind, Task};
 use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape};
 use crate::metrics::Outcome;
@@ -39,10 +40,9 @@ pub(super) async fn carry(federation: &Federation, request: Request<'_>) -> Answ
     }
     let name = request.params.string("taskId").unwrap_or_default();
     let found = Route::find(&name, federation, request.principal, request.bridge);
-    let member = found.as_ref().and_then(|found| {
-        let mut members = federation.members.iter();
-        members.find(|member| member.server == found.server)
-    });
+    let member = found
+        .as_ref()
+        .and_then(|found| found.member(federation, request.audience));
     let (Some(found), Some(member)) = (&found, member) else {
         return unknown(request);
     };
@@ -85,14 +85,25 @@ pub(super) fn declared(own: Option<&Members<'_>>) -> Result<Features, Refusal> {
 impl Route<'_> {
     /// The name of the task for `principal`. `None` where the keys are not here.
     pub(super) fn sealed(self, federation: &Federation, principal: &Principal, bridge: &Bridge) -> Option<String> {
-        let keys = bridge.keys_of(&federation.name)?;
+        let keys = bridge.keys(&federation.name)?;
         Some(name::seal(self, principal.name(), &keys))
     }
 
     /// Where the task is that `principal` calls by this name; `None` if there is none for it.
     fn find(name: &str, federation: &Federation, principal: &Principal, bridge: &Bridge) -> Option<Found> {
-        let keys = bridge.keys_of(&federation.name)?;
+        let keys = bridge.keys(&federation.name)?;
         name::open(name, principal.name(), &keys)
+    }
+}
+
+impl Found {
+    /// The member through which `audience` may use the tool; what it may see can have changed since it called.
+    fn member<'f>(&self, federation: &'f Federation, audience: Audience) -> Option<&'f Member> {
+        let mut members = federation.members.iter().enumerate();
+        let is_it = |(place, member): &(usize, &Member)| {
+            member.server == self.server && federation.index.offers_tool(*place, &self.tool, audience)
+        };
+        members.find(is_it).map(|(_, member)| member)
     }
 }
 

@@ -11,6 +11,8 @@ use crate::gateway::session::FederationKeys;
 pub(in crate::gateway) struct Route<'a> {
     /// The name of the server, `namespace/name`.
     pub(in crate::gateway) server: &'a str,
+    /// The tool whose call it is, as the server knows it.
+    pub(in crate::gateway) tool: &'a str,
     /// What the server calls the task.
     pub(in crate::gateway) task: &'a str,
 }
@@ -19,13 +21,14 @@ pub(in crate::gateway) struct Route<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) server: String,
+    pub(super) tool: String,
     pub(super) task: String,
 }
 
 /// The name of the task at `route` for `principal`; one that access has no name for knows it by this name alone. It is
 /// the same whenever it is made, as long as the keys are.
 pub(super) fn seal(route: Route<'_>, principal: Option<&str>, keys: &FederationKeys) -> String {
-    let place = URL_SAFE_NO_PAD.encode(format!("{}\0{}", route.server, route.task));
+    let place = URL_SAFE_NO_PAD.encode([route.server, route.tool, route.task].join("\0"));
     let signature = URL_SAFE_NO_PAD.encode(keys.sign_state(&signed(&place, principal)));
     format!("{place}.{signature}")
 }
@@ -38,9 +41,11 @@ pub(super) fn open(name: &str, principal: Option<&str>, keys: &FederationKeys) -
         return None;
     }
     let place = String::from_utf8(URL_SAFE_NO_PAD.decode(place).ok()?).ok()?;
-    let (server, task) = place.split_once('\0')?;
+    let (server, rest) = place.split_once('\0')?;
+    let (tool, task) = rest.split_once('\0')?;
     Some(Found {
         server: server.to_owned(),
+        tool: tool.to_owned(),
         task: task.to_owned(),
     })
 }
@@ -65,6 +70,7 @@ mod tests {
 
     const ROUTE: Route<'_> = Route {
         server: "ns/s",
+        tool: "job",
         task: "t 1",
     };
 
@@ -83,7 +89,7 @@ mod tests {
             let name = seal(ROUTE, principal, &keys);
             assert_eq!(name, seal(ROUTE, principal, &keys));
             let found = open(&name, principal, &keys).unwrap();
-            assert_eq!((found.server.as_str(), found.task.as_str()), ("ns/s", "t 1"));
+            assert_eq!((&*found.server, &*found.tool, &*found.task), ("ns/s", "job", "t 1"));
             assert!(
                 name.bytes().all(|byte| byte.is_ascii_graphic()),
                 "it has to fit into a header"
@@ -116,9 +122,9 @@ mod tests {
         #[test]
         fn whatever_a_server_calls_its_task_comes_back(task in any::<String>(), principal in any::<Option<String>>()) {
             let keys = keys(7, "ns/fed");
-            let name = seal(Route { server: "ns/s", task: &task }, principal.as_deref(), &keys);
+            let name = seal(Route { task: &task, ..ROUTE }, principal.as_deref(), &keys);
             let found = open(&name, principal.as_deref(), &keys).unwrap();
-            prop_assert_eq!(found, Found { server: "ns/s".into(), task });
+            prop_assert_eq!(found, Found { server: "ns/s".into(), tool: "job".into(), task });
         }
 
         #[test]

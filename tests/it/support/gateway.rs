@@ -267,7 +267,14 @@ impl TestGateway {
         wire::messages(&reply)
     }
 
-    fn modern_request(&self, id: Value, method: &str, mut params: Value, capabilities: Value) -> Request<Full<Bytes>> {
+    /// A Modern request for `method` from a client with these capabilities.
+    pub(crate) fn modern_request(
+        &self,
+        id: Value,
+        method: &str,
+        mut params: Value,
+        capabilities: Value,
+    ) -> Request<Full<Bytes>> {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});

@@ -9,9 +9,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::{ask, over, refused, result, takes_tasks, task_of};
-use crate::bridge::LegacyClient;
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::held::eventually;
+use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 /// A server whose tool `job` wants to be called for a task, and whose tool `maybe` may be.

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::{ask, over, refused, result, takes_tasks, task_of};
 use crate::access::{ALICE, BOB, alice_and_bob, by_key};
-use crate::bridge::LegacyClient;
+use crate::support::event_stream::EventStream;
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::held::{Streams, eventually, tagged};
+use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 /// The tasks of a server, as it tells of them, and where it tells of changes.
@@ -248,7 +249,9 @@ async fn a_legacy_client_uses_a_tool_that_answers_with_nothing_but_a_task() {
 
     tasks.set("working", json!({}));
     drop(client.call("s__needy").await);
-    client.cancel("q").await;
+    client
+        .tell(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}))
+        .await;
     eventually("cancelled", || !server.seen_of("tasks/cancel").is_empty()).await;
     assert!(declares(&server.seen_of("tasks/cancel")[0]));
 }
@@ -357,13 +360,9 @@ async fn a_subscription_tells_of_tasks_by_the_names_that_the_client_has_for_them
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     let name = task_of(&gateway, json!({"name": "s__job"})).await;
     let listen = async |names: Value, capabilities: Value| {
-        let params = json!({
-            "notifications": {"taskIds": names, "toolsListChanged": true},
-            "_meta": {"io.modelcontextprotocol/clientCapabilities": capabilities},
-        });
-        gateway
-            .modern_events_as(json!("sub"), "subscriptions/listen", params)
-            .await
+        let params = json!({"notifications": {"taskIds": names, "toolsListChanged": true}});
+        let request = gateway.modern_request(json!("sub"), "subscriptions/listen", params, capabilities);
+        EventStream::open(&gateway.client, request).await
     };
     let undeclared = listen(json!([name]), json!({})).await;
     assert_eq!(undeclared.status, 400);
