@@ -73,7 +73,8 @@ impl Endpoint {
             Err(error) => {
                 tracing::debug!(federation = federation.name, reason = error.reason(), "not let in");
                 federation.metrics.request(None, Outcome::Refused, started.elapsed());
-                return reply::keep_out(&parts.headers, error);
+                let wants_null_id = legacy::wants_null_id(&self.shared.sessions, federation, &parts.headers);
+                return reply::keep_out(wants_null_id, error);
             }
         };
         let visit = Visit {

@@ -144,9 +144,17 @@ pub fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
 }
 
-/// Whether an error that answers no particular request must say so with `id: null`, as far as its headers tell.
-pub fn wants_null_id(map: &HeaderMap) -> bool {
-    !modern::claimed_by_headers(map) && revision(map).is_ok_and(|revision| revision <= Revision::V2025_06_18)
+/// Whether an error that answers no particular request must say so with `id: null`, as far as headers tell: revisions up
+/// to 2025-06-18 demand the member, later ones leave it out. What the session agreed on goes before the version header,
+/// whoever sends it: it may be refused for that very reason.
+pub fn wants_null_id(sessions: &Sessions, federation: &Federation, map: &HeaderMap) -> bool {
+    if modern::claimed_by_headers(map) {
+        return false;
+    }
+    let token = map.get(headers::SESSION_ID);
+    let agreed = token.and_then(|token| sessions.agreed_on(token.as_bytes(), &federation.name, now()));
+    let spoken = agreed.or_else(|| revision(map).ok());
+    spoken.is_some_and(|revision| revision <= Revision::V2025_06_18)
 }
 
 #[cfg(test)]

@@ -87,16 +87,10 @@ impl Visit {
         reply::refuse(id.is_none() && self.wants_null_id(), id, refused)
     }
 
-    /// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
-    /// demand the member, later ones leave it out. What a session agreed on goes before what a header says.
     fn wants_null_id(&self) -> bool {
-        match (&self.channel, self.claims_modern()) {
-            (Some(channel), _) => channel.wants_null_id(),
-            (None, true) => false,
-            (None, false) => match self.session() {
-                Ok(Some(session)) => session.revision <= Revision::V2025_06_18,
-                Ok(None) | Err(_) => legacy::wants_null_id(&self.headers),
-            },
+        match &self.channel {
+            Some(channel) => channel.wants_null_id(),
+            None => legacy::wants_null_id(&self.shared.sessions, &self.federation, &self.headers),
         }
     }
 
