@@ -45,6 +45,8 @@ impl Glob {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -83,5 +85,23 @@ mod tests {
     fn a_hostile_pattern_takes_no_longer_than_its_length_allows() {
         assert!(!Glob::new(&("a*".repeat(64) + "b")).matches(&"a".repeat(512)));
         assert!(Glob::new(&("*a".repeat(64) + "b")).matches(&("a".repeat(512) + "b")));
+    }
+
+    /// The meaning, word for word, in exponential time.
+    fn fits(pattern: &[char], text: &[char]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, rest) => rest.is_none(),
+            (Some(('*', after)), rest) => fits(after, text) || rest.is_some_and(|(_, shorter)| fits(pattern, shorter)),
+            (Some((c, after)), Some((found, rest))) => (*c == '?' || c == found) && fits(after, rest),
+            (Some(_), None) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_means_what_is_written(pattern in "[ab*?]{0,8}", text in "[abé*]{0,10}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(Glob::new(&pattern).matches(&text), fits(&chars(&pattern), &chars(&text)));
+        }
     }
 }
