@@ -11,10 +11,11 @@ use super::identity::IdentityPlan;
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
-use crate::api::federation::{HideAppOnly, MCPFederationSpec, Member, ServerRef};
+use crate::api::federation::{Encoding, HideAppOnly, MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
 use crate::index::{AccessRules, IndexPlan, Naming, Selection};
+use crate::mcp::apps;
 use crate::upstream::{Endpoint, Terms};
 
 /// Namespace and name of an object.
@@ -98,6 +99,10 @@ pub struct FederationPlan {
     pub streams: StreamPlan,
     /// How what its members offer becomes one.
     pub index: IndexPlan,
+    /// Which clients show user interfaces.
+    pub apps: apps::Terms,
+    /// How texts of JSON in results are written.
+    pub encoding: Encoding,
     /// What it says of itself.
     pub identity: IdentityPlan,
     /// Most entries of one page of a list; 0 for all.
@@ -280,6 +285,13 @@ fn plan_federation(
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),
         index: index_plan(&federation.spec),
+        apps: apps_terms(&federation.spec),
+        encoding: federation
+            .spec
+            .results
+            .as_ref()
+            .and_then(|results| results.encoding)
+            .unwrap_or_default(),
         identity: IdentityPlan::of(&federation.key.name, &federation.spec),
         page_size: page_size(&federation.spec),
     }
@@ -292,6 +304,19 @@ fn index_plan(spec: &MCPFederationSpec) -> IndexPlan {
         naming: Naming::of(spec.naming.as_ref()),
         rules: AccessRules::read(rules),
         hides_app_only: hides == Some(HideAppOnly::WithoutApps),
+    }
+}
+
+fn apps_terms(spec: &MCPFederationSpec) -> apps::Terms {
+    let said = spec.apps.clone().unwrap_or_default();
+    let default = apps::Terms::default();
+    apps::Terms {
+        mime_types: if said.mime_types.is_empty() {
+            default.mime_types
+        } else {
+            said.mime_types
+        },
+        lenient: said.lenient_capability,
     }
 }
 

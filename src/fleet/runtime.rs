@@ -19,7 +19,7 @@ use super::observation::{
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
 use super::snapshot::{Federation, Fleet, Member, Offers};
 use crate::defaults;
-use crate::index::{Catalog, Index, MemberCatalog};
+use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::metrics::{FederationMetrics, Metrics};
 use crate::upstream::{Health, State, Upstream};
 
@@ -124,6 +124,8 @@ struct MemberInput {
     upstream: Option<Arc<Upstream>>,
     catalog: Option<Arc<Catalog>>,
     offers: Offers,
+    /// How to use it, as its server says.
+    instructions: Option<Arc<str>>,
 }
 
 impl Keeper {
@@ -278,6 +280,7 @@ impl Keeper {
                 MemberInput {
                     upstream,
                     catalog: state.and_then(|state| state.catalog.clone()),
+                    instructions: peer.and_then(|peer| peer.instructions.clone()),
                     offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer.capabilities)),
                 }
             })
@@ -357,11 +360,21 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             .collect(),
         index: Index::build(planned.index.clone(), catalogs),
         offers: inputs.iter().fold(Offers::default(), |all, input| all.or(input.offers)),
+        instructions: instructions(planned, inputs),
         server_info: planned.identity.server_info.clone(),
+        apps: planned.apps.clone(),
+        encoding: planned.encoding,
         page_size: planned.page_size,
         changes: lasting.changes,
         metrics: lasting.metrics,
     }
+}
+
+/// What the federation says of how to use it, with what the servers of its members say.
+fn instructions(planned: &FederationPlan, inputs: &[MemberInput]) -> String {
+    let members = planned.members.iter().zip(inputs);
+    let said = members.filter_map(|(member, input)| Some((member.name.as_str(), input.instructions.as_deref()?)));
+    index::instructions::compose(planned.identity.instructions.as_deref(), said)
 }
 
 impl Served {
@@ -388,6 +401,7 @@ impl PartialEq for MemberInput {
         same(self.upstream.as_ref(), other.upstream.as_ref())
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && self.offers == other.offers
+            && self.instructions == other.instructions
     }
 }
 

@@ -8,7 +8,9 @@ use super::changes::Changes;
 use super::plan::SessionPlan;
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
+use crate::api::federation::Encoding;
 use crate::index::Index;
+use crate::mcp::apps;
 use crate::metrics::FederationMetrics;
 use crate::upstream::{Capabilities, Upstream};
 
@@ -26,6 +28,8 @@ pub struct Federation {
     pub name: String,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
+    /// How to use it, for a client's model; empty where nobody says.
+    pub instructions: String,
     /// Who may connect.
     pub access: Access,
     /// What it speaks with them.
@@ -38,6 +42,10 @@ pub struct Federation {
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// Which clients show user interfaces.
+    pub apps: apps::Terms,
+    /// How texts of JSON in results are written.
+    pub encoding: Encoding,
     /// Most entries of one page of a list; 0 for all.
     pub page_size: usize,
     /// What its members do together, beside their lists.

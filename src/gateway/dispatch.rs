@@ -142,8 +142,15 @@ fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
         &capabilities(federation, request.revision, request.session.is_some()),
     );
     result.member("serverInfo", &federation.server_info);
+    instruct(&mut result, federation);
     result.close();
     Answer::ok(request, &out)
+}
+
+fn instruct(result: &mut ObjectWriter<'_>, federation: &Federation) {
+    if !federation.instructions.is_empty() {
+        result.string("instructions", &federation.instructions);
+    }
 }
 
 fn discovered(federation: &Federation) -> Vec<u8> {
@@ -163,6 +170,7 @@ fn discovered(federation: &Federation) -> Vec<u8> {
         .to_string(),
     );
     result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
+    instruct(&mut result, federation);
     result.member("ttlMs", "0");
     result.string("cacheScope", "public");
     let mut own = ObjectWriter::open(result.name("_meta"));

@@ -16,7 +16,7 @@ use super::hub::{Heard, Listener, SessionHub, StreamId};
 use super::reply::{self, Reply};
 use super::session::Session;
 use super::stream;
-use super::viewer::Sight;
+use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
 use super::{legacy, modern};
 use crate::fleet::News;
@@ -103,7 +103,7 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
         Some(_) => Needs::Legacy,
         None => Needs::Sessions,
     };
-    let mut sight = Sight::of(visit, now);
+    let mut sight = Sight::of(visit, Viewer::of(visit, Some(session), None), now);
     let known = position.map(|Position(known)| known);
     let ear = Ear {
         listener: SessionHub::listen(&visit.shared.hub, session.id, sight.shown(now), known),

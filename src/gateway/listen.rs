@@ -81,8 +81,10 @@ pub(super) async fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
-    let mut sight = Sight::of(visit, now);
-    let audience = Viewer::of(visit).audience(federation);
+    let meta = params.and_then(|params| Members::parse(params.get("_meta")?.get()));
+    let viewer = Viewer::of(visit, None, meta.as_ref());
+    let audience = viewer.audience(federation);
+    let mut sight = Sight::of(visit, viewer, now);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
     let subscribing = async {

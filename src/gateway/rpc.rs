@@ -275,7 +275,7 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         revision: client.revision,
         body: message.body,
         principal: &visit.principal,
-        audience: Viewer::of(visit).audience(&visit.federation),
+        audience: Viewer::of(visit, client.session, message.meta()).audience(&visit.federation),
         session: client.session,
         intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::access::Principal;
+use super::session::Session;
 use super::visit::Visit;
 use crate::fleet::{Federation, Fleet, News};
 use crate::index::{Audience, Shown};
+use crate::mcp::{Members, meta};
 
 /// What of a client decides what it sees.
 #[derive(Clone, Debug)]
 pub(super) struct Viewer {
     principal: Principal,
+    /// Whether it shows user interfaces.
+    shows_apps: bool,
 }
 
 /// What a viewer sees, looked at anew whenever there are news.
@@ -27,10 +31,11 @@ pub(super) struct Sight {
 }
 
 impl Viewer {
-    /// Who sends the message of `visit`.
-    pub(super) fn of(visit: &Visit) -> Self {
+    /// Who sends the message of `visit`: in a session, or with this `_meta`.
+    pub(super) fn of(visit: &Visit, session: Option<&Session>, meta: Option<&Members<'_>>) -> Self {
         Self {
             principal: visit.principal.clone(),
+            shows_apps: visit.federation.index.hides_app_only() && shows_apps(&visit.federation, session, meta),
         }
     }
 
@@ -38,16 +43,17 @@ impl Viewer {
     pub(super) fn audience(&self, federation: &Federation) -> Audience {
         Audience {
             rules: federation.index.rules().holding_for(self.principal.name()),
+            apps: self.shows_apps,
             ..Audience::EVERYBODY
         }
     }
 }
 
 impl Sight {
-    /// What the client of `visit` sees while `news` are the last.
-    pub(super) fn of(visit: &Visit, news: News) -> Self {
+    /// What `viewer`, whose message is that of `visit`, sees while `news` are the last.
+    pub(super) fn of(visit: &Visit, viewer: Viewer, news: News) -> Self {
         let mut sight = Self {
-            viewer: Viewer::of(visit),
+            viewer,
             fleet: Arc::clone(&visit.shared.fleet),
             federation: visit.federation.name.clone(),
             version: news.version,
@@ -73,4 +79,13 @@ impl Sight {
             self.shown = federation.index.view(audience).shown();
         }
     }
+}
+
+/// Whether the client says that it shows user interfaces: when it opened its session, or with its request.
+fn shows_apps(federation: &Federation, session: Option<&Session>, meta: Option<&Members<'_>>) -> bool {
+    let declared = match session {
+        Some(session) => session.capabilities.as_deref(),
+        None => meta.and_then(|meta| meta.get(meta::CLIENT_CAPABILITIES)),
+    };
+    declared.is_some_and(|declared| federation.apps.are_met_by(declared.get()))
 }

@@ -11,6 +11,7 @@ use super::naming::Naming;
 use super::selection::Selection;
 use crate::api::federation::{Clash, PrefixStrategy, Renamed, ToolOverride, Visibility};
 use crate::mcp::ParamHeaders;
+use crate::mcp::apps::{self, ToolUi};
 
 /// The catalog of one member, with what of it is offered and how.
 #[derive(Clone, Debug)]
@@ -52,6 +53,10 @@ pub(super) struct Entry {
     pub(super) covered: RuleSet,
     /// Whether it is listed for those who do not want to see everything.
     pub(super) listed: bool,
+    /// Whether it is for models: for apps alone it is not.
+    pub(super) for_models: bool,
+    /// The page that shows its results, if it is a tool that has one.
+    pub(super) page: Option<Box<str>>,
 }
 
 /// A merged list.
@@ -142,6 +147,7 @@ impl Candidate<'_> {
             List::Tools => member.selection.visibility_of(original),
             List::Resources | List::Templates | List::Prompts => Visibility::Native,
         };
+        let ui = ui_of(list, self.item);
         Entry {
             key: key.into(),
             target: Target {
@@ -153,6 +159,8 @@ impl Candidate<'_> {
             place: self.place,
             covered: member.map_or(RuleSet::ALL, |member| parts.rules.covering(&member.name, original)),
             listed: member.is_none_or(|member| visibility(member) == Visibility::Native),
+            for_models: ui.audience.model,
+            page: ui.resource_uri.map(|page| page.into_owned().into()),
         }
     }
 }
@@ -171,8 +179,10 @@ impl Report {
 impl MemberCatalog {
     fn offers(&self, list: List, item: &Item) -> bool {
         match list {
-            List::Tools => self.selection.offers(&item.key),
-            List::Resources | List::Templates => !(self.selection.excludes_apps && item.key.starts_with(UI)),
+            List::Tools => {
+                self.selection.offers(&item.key) && !(self.selection.excludes_apps && ui_of(list, item).is_app())
+            }
+            List::Resources | List::Templates => !(self.selection.excludes_apps && apps::has_scheme(&item.key)),
             List::Prompts => true,
         }
     }
@@ -260,5 +270,13 @@ fn key(
     shown
 }
 
-/// How URIs of user interfaces begin, and what is taken for one.
-const UI: &str = "ui:";
+/// What the descriptor of a tool says of apps.
+fn ui_of(list: List, item: &Item) -> ToolUi<'_> {
+    let descriptor = item.raw.get();
+    // Most tools say nothing, and need not be read for it.
+    if list == List::Tools && descriptor.contains("\"ui") {
+        ToolUi::of_tool(descriptor)
+    } else {
+        ToolUi::default()
+    }
+}

@@ -130,6 +130,11 @@ impl Index {
         &self.plan.rules
     }
 
+    /// Whether what clients see depends on whether they show user interfaces.
+    pub fn hides_app_only(&self) -> bool {
+        self.plan.hides_app_only
+    }
+
     /// Who owns the tool, prompt, resource or template that `audience` calls `key`, listed or not.
     pub fn target(&self, list: List, key: &str, audience: Audience) -> Option<&Target> {
         let entry = self.merged(list).get(key)?;
@@ -163,6 +168,15 @@ impl Index {
             param_headers: None,
             needs_task: false,
         })
+    }
+
+    /// The member that owns the page `uri`: the first of whose tools one that `audience` may use is shown by it.
+    pub fn page_owner(&self, uri: &str, audience: Audience) -> Option<usize> {
+        let tools = self.merged(List::Tools).entries.iter();
+        tools
+            .filter(|entry| entry.page.as_deref() == Some(uri) && entry.covered.meets(audience.rules))
+            .map(|entry| entry.target.member)
+            .min()
     }
 
     /// Whether there are tools that `rules` let use and that are found only by search.
@@ -278,10 +292,6 @@ impl Index {
             format!("{shown:?}").hash(&mut hasher);
         }
         hasher.finish()
-    }
-
-    fn is_app_only(&self, _list: List, _entry: &Entry) -> bool {
-        false
     }
 }
 

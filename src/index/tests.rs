@@ -353,3 +353,40 @@ fn resources_lead_to_who_lists_them_and_else_to_whose_template_they_fit() {
     assert_eq!(uris, ["a://1", "b://1", "inv://X"]);
     assert_eq!(index.status().conflicts[0].list, "resources");
 }
+
+#[test]
+fn tools_with_a_page_go_where_apps_are_excluded_and_tools_for_apps_alone_where_nobody_shows_them() {
+    let offered = [
+        json!({"name": "show", "_meta": {"ui": {"resourceUri": "ui://b/v"}}}),
+        json!({"name": "flat", "_meta": {"ui/resourceUri": "ui://b/w"}}),
+        json!({"name": "move", "_meta": {"ui": {"visibility": ["app"]}}}),
+        json!({"name": "said", "_meta": {"ui": {"visibility": ["model"]}}}),
+        json!({"name": "plain"}),
+    ];
+    let excluding = build(vec![offering("b", json!({"excludeApps": true}), &offered)]);
+    assert_eq!(
+        names(&excluding, Audience::EVERYBODY),
+        ["b__move", "b__plain", "b__said"]
+    );
+    assert_eq!(owner(&excluding, "b__show"), None);
+    assert_eq!(excluding.page_owner("ui://b/v", Audience::EVERYBODY), None);
+
+    let plan = IndexPlan {
+        hides_app_only: true,
+        ..IndexPlan::default()
+    };
+    let index = Index::build(plan, vec![offering("b", json!({}), &offered)]);
+    let without = Audience {
+        apps: false,
+        ..Audience::EVERYBODY
+    };
+    assert_eq!(names(&index, without), ["b__flat", "b__plain", "b__said", "b__show"]);
+    assert_eq!(names(&index, Audience::EVERYBODY).len(), 5);
+    assert!(
+        index.target(List::Tools, "b__move", without).is_some(),
+        "hidden, and callable"
+    );
+    assert_eq!(index.page_owner("ui://b/w", without), Some(0));
+    let never = build(vec![offering("b", json!({}), &offered)]);
+    assert_eq!(names(&never, without).len(), 5);
+}

@@ -158,7 +158,7 @@ impl Listing {
             .filter(|(_, entry)| {
                 entry.covered.meets(audience.rules)
                     && (entry.listed || audience.show_all)
-                    && (audience.apps || !index.is_app_only(list, entry))
+                    && (audience.apps || entry.for_models)
             })
             .map(|(place, _)| Line::Entry(place))
             .collect();

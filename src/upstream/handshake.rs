@@ -1,6 +1,8 @@
 //! Finding out which era a server is of, and reading its handshake: verdicts over what it answered, without IO
 //! (2026-07-28, versioning; pitfalls of fallback are told at each verdict).
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,6 +13,7 @@ use super::state::{Peer, Transport};
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::ObjectWriter;
+use crate::mcp::printable::one_line;
 use crate::mcp::{Envelope, Era, Revision, RpcError, meta, printable};
 
 /// What a server's answer to `server/discover` proves.
@@ -90,6 +93,7 @@ pub(crate) fn judge_message(message: &[u8], tried: &str) -> Verdict {
             .or(discovered.server_info);
         let peer = peer(Revision::LATEST, own.as_ref(), discovered.capabilities.as_ref());
         return Verdict::Modern(Peer {
+            instructions: instructions(discovered.instructions.as_ref()),
             revision_name: tried.to_owned().into(),
             ..peer
         });
@@ -114,11 +118,14 @@ pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
     let revision = Revision::parse(&initialized.protocol_version)
         .filter(|revision| revision.era() == Era::Legacy)
         .ok_or_else(|| no_common_revision(std::slice::from_ref(&initialized.protocol_version)))?;
-    Ok(peer(
-        revision,
-        initialized.server_info.as_ref(),
-        initialized.capabilities.as_ref(),
-    ))
+    Ok(Peer {
+        instructions: instructions(initialized.instructions.as_ref()),
+        ..peer(
+            revision,
+            initialized.server_info.as_ref(),
+            initialized.capabilities.as_ref(),
+        )
+    })
 }
 
 #[derive(Deserialize)]
@@ -127,6 +134,7 @@ struct Discovered {
     supported_versions: Vec<String>,
     capabilities: Option<Value>,
     server_info: Option<Value>,
+    instructions: Option<Value>,
     #[serde(rename = "_meta")]
     meta: Option<serde_json::Map<String, Value>>,
 }
@@ -137,6 +145,7 @@ struct Initialized {
     protocol_version: String,
     capabilities: Option<Value>,
     server_info: Option<Value>,
+    instructions: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -217,8 +226,15 @@ fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) 
         revision_name: revision.as_str().into(),
         name: text("name"),
         version: text("version"),
+        instructions: None,
         capabilities: Capabilities::read(capabilities, revision),
     }
+}
+
+/// How to use a server, as far as it says it, and no more of it than anybody gets to see.
+fn instructions(said: Option<&Value>) -> Option<Arc<str>> {
+    let text = one_line(said?.as_str()?, defaults::MEMBER_INSTRUCTIONS_MAX);
+    (!text.is_empty()).then(|| text.into())
 }
 
 /// An error of a server as one line of bounded length.

@@ -46,6 +46,8 @@ pub struct Peer {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// How to use it, as one line.
+    pub instructions: Option<Arc<str>>,
     /// What it declared that it can do.
     pub capabilities: Capabilities,
 }
@@ -112,6 +114,7 @@ impl Peer {
             revision_name: name.to_owned().into(),
             name: String::new(),
             version: String::new(),
+            instructions: None,
             capabilities: Capabilities::UNKNOWN,
         }
     }

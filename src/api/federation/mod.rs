@@ -13,7 +13,8 @@ pub use access::{Access, AccessRule, Anonymous, ApiKeys};
 pub use identity::{Icon, Identity, Theme};
 pub use member::{LabelSelector, Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
 pub use serving::{
-    Apps, HideAppOnly, Limits, Naming, Notifications, PrefixStrategy, Protocol, Sessions, Streaming, UnsupportedVersion,
+    Apps, Encoding, HideAppOnly, Limits, Naming, Notifications, PrefixStrategy, Protocol, Results, Sessions, Streaming,
+    UnsupportedVersion,
 };
 pub use status::{Clash, IndexStatus, MCPFederationStatus, MemberStatus, Renamed};
 
@@ -78,6 +79,9 @@ pub struct MCPFederationSpec {
     /// MCP Apps: tools with a user interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
+    /// How results of tools are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<Results>,
     /// Who may connect. Required in a cluster, where nothing is open by omission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,

@@ -69,6 +69,26 @@ pub enum HideAppOnly {
     WithoutApps,
 }
 
+/// How results of tools are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    /// JSON: as their servers wrote them. TOON: texts that are a JSON object or list become TOON, which models read with
+    /// fewer tokens; everything else stays, structured content too. Default JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+}
+
+/// How texts of JSON in results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Encoding {
+    /// As they are.
+    #[default]
+    JSON,
+    /// As TOON.
+    TOON,
+}
+
 /// Which clients are served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

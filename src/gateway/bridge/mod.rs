@@ -22,6 +22,7 @@ pub(super) mod session_lanes;
 mod state;
 mod tasks;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,10 +36,11 @@ use super::dispatch::Request;
 use super::relay::Logs;
 use super::session::{FederationKeys, SessionId, Sessions};
 use super::wishes::Wishes;
+use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
-use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape};
+use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape, toon};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
 
@@ -175,7 +177,11 @@ impl<'a> Hop<'a> {
         Arrived::Answer(match reply.body() {
             Body::Result(result) => {
                 let info = &self.federation.server_info;
-                match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
+                let encoded = match self.federation.encoding {
+                    Encoding::TOON if request.method == Method::ToolsCall => toon::in_tool_result(result),
+                    Encoding::TOON | Encoding::JSON => Cow::Borrowed(result),
+                };
+                match shape::response(request.id, request.method, &encoded, reply.era, request.revision, info) {
                     Ok(body) => Answer::new(body, outcome(request.method, result)),
                     Err(shape::ResultError::InputRequired) => return Arrived::InputRequired(result),
                     Err(shape::ResultError::Task) => return Arrived::Task(result),

@@ -266,11 +266,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::federation::Encoding;
     use crate::api::server::ServerInfo;
     use crate::fleet::{
         Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, StreamPlan,
     };
     use crate::index::IndexPlan;
+    use crate::mcp::apps;
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn federation(generation: i64, status: Option<MCPFederationStatus>) -> MCPFederation {
@@ -355,6 +357,8 @@ mod tests {
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),
                 index: IndexPlan::default(),
+                apps: apps::Terms::default(),
+                encoding: Encoding::default(),
                 identity: IdentityPlan::default(),
                 page_size: 0,
             };
