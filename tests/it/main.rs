@@ -21,6 +21,7 @@ mod edits;
 mod eras;
 mod errors;
 mod examples;
+mod federation;
 mod fuzz_corpus;
 mod gateway;
 mod hops;
