@@ -425,6 +425,32 @@ async fn schemas_are_passed_as_they_are_and_nothing_is_fetched_for_them() {
 }
 
 #[tokio::test]
+async fn lists_are_the_same_on_every_connection_and_whatever_was_called_before() {
+    let (gateway, _old, _new) = both().await;
+    let first = gateway.modern("tools/list", json!({})).await;
+    for _ in 0..3 {
+        gateway.modern("tools/call", json!({"name": "new__t"})).await;
+        gateway.modern("tools/call", json!({"name": "old__t"})).await;
+        gateway.modern("tools/call", json!({"name": "no_such"})).await;
+        let ui = json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}});
+        let listed = gateway
+            .modern_declaring(ui, "tools/list", json!({}))
+            .await
+            .pop()
+            .unwrap();
+        assert_eq!(listed["result"], first["result"]);
+    }
+    let lists = (0..3).map(async |_| {
+        let client = LegacyClient::open(&gateway, Revision::LATEST_LEGACY, json!({"roots": {}})).await;
+        client.call_to_end("old__t").await;
+        client.request_to_end("tools/list", json!({})).await.pop().unwrap()
+    });
+    for listed in futures::future::join_all(lists).await {
+        assert_eq!(listed["result"]["tools"], first["result"]["tools"]);
+    }
+}
+
+#[tokio::test]
 async fn metrics_do_not_grow_with_what_clients_call_themselves_and_what_they_ask_for() {
     let (gateway, _old, _new) = both().await;
     let series = || -> BTreeSet<String> {

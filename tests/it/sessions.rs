@@ -281,6 +281,25 @@ async fn a_session_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_too_long_to_be_one_is_unknown_and_holds_nobody_up() {
+    let gateway = gateway().await;
+    let token = open(&gateway).await;
+    let rubbish = [
+        "x".repeat(10_000),
+        "a.".repeat(5_000),
+        format!("{token}{}", ".".repeat(10_000)),
+    ];
+    let began = tokio::time::Instant::now();
+    for _ in 0..50 {
+        for session in &rubbish {
+            assert_refused(&list_in(&gateway, session).await, 404, "Session not found", "rubbish");
+        }
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(list_in(&gateway, &token).await.status, 200, "others go on");
+}
+
+#[tokio::test]
 async fn modern_clients_have_no_sessions() {
     let gateway = gateway().await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});

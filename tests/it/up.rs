@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::http::Request;
 use http_body_util::Full;
 use mcpfleet::mcp::Revision;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -156,7 +156,7 @@ async fn a_server_that_dies_is_started_again() {
     let url = up.endpoint("default").await;
     up.ready("one").await;
     let first = files.pids();
-    rustix::process::kill_process(Pid::from_raw(first[0]).unwrap(), rustix::process::Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(first[0]).unwrap(), Signal::KILL).unwrap();
     up.says("server one failed", 0).await;
     up.says("server one ready", 1).await;
     assert_eq!(call(&url, "one__tell").await, "one x");
@@ -496,6 +496,8 @@ async fn asked_to_stop_it_ends_streams_with_a_word_and_waits_for_none() {
     assert!(heard.event().await.is_some());
 
     let asked = Instant::now();
+    // Who asks twice gets the same.
+    kill_process(Pid::from_raw(up.id()).unwrap(), Signal::TERM).unwrap();
     let stopped = tokio::spawn(up.stop());
     for (id, stream) in &mut subscriptions {
         let last = stream.next().await;
