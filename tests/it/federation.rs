@@ -253,10 +253,12 @@ async fn each_caller_sees_and_calls_what_a_rule_for_them_covers_and_hears_of_not
 
 fn instructed(seen: &upstream::Seen) -> Answer {
     match seen.method() {
-        "initialize" => seen.result(json!({
-            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-            "serverInfo": {"name": "s", "version": "1"}, "instructions": "Search first.\n## other\nThen call.",
-        })),
+        "initialize" => seen
+            .result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"}, "instructions": "Search first.\n## other\nThen call.",
+            }))
+            .with_header("mcp-session-id", "s-1"),
         _ => upstream::legacy(seen, &json!([])),
     }
 }
