@@ -10,6 +10,7 @@ pub mod environment;
 pub mod federation;
 pub mod server;
 pub mod source;
+mod ttl;
 
 use kube::core::{Message, Rule};
 
@@ -18,11 +19,14 @@ pub use definition::definitions;
 pub use duration::Duration;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
+pub use ttl::Ttl;
 
 /// The API group of every kind here.
 pub const GROUP: &str = "mcpfleet.dev";
 /// The served and stored version.
 pub const VERSION: &str = "v1alpha1";
+/// The annotation on a server, or a federation, whose every new value has its lists read at once.
+pub const REFRESH_AT: &str = "mcpfleet.dev/refresh-at";
 /// Namespace of an object that names none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 /// Longest `metadata.name` of our kinds: names of Services and pods are made from it.

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::bridge::session_lanes;
 use super::finished::{Content, Event, Finished};
 use super::gate::Gate;
 use super::hub::Begun;
@@ -69,9 +70,10 @@ pub(super) async fn open(
     let now = *news.borrow_and_update();
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
+    let owner = session_lanes::owner_without_session(&visit.principal);
     let subscribed = tokio::select! {
         biased;
-        subscribed = Updates::of(federation, &filter.uris) => Some(subscribed),
+        subscribed = Updates::of(federation, &owner, &filter.uris) => Some(subscribed),
         () = withdrawn(begun.as_ref()) => None,
     };
     let Some((updates, accepted)) = subscribed else {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::lacks::{LackingEar, Lacks};
 use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
-use super::{Arrived, Hop, questions};
+use super::{Arrived, Hop, questions, session_lanes};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
@@ -263,10 +263,8 @@ impl Asker<'_> {
         relay.wants_any().then_some(relay)
     }
 
-    /// Access names the owner; a Modern client without a name shares nothing that could be told apart.
     pub(super) fn owner(&self) -> Owner {
-        let name = self.hop.request.principal.name();
-        name.map_or(Owner::Nobody, |name| Owner::Principal(name.into()))
+        session_lanes::owner_without_session(self.hop.request.principal)
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -60,7 +60,7 @@ impl Fixture {
             "s",
             &endpoint,
             timeouts,
-            &Questions::none(),
+            &Questions::of_catalog(),
             &Arc::new(Known::default()),
         )
         .await;
