@@ -77,11 +77,19 @@ async fn clients_are_answered_from_what_was_read_and_a_new_mark_has_it_read_agai
             sleep(Duration::from_millis(20)).await;
         }
     }
-    assert_eq!(server.seen_of("server/discover").len(), 1, "nothing was connected to again");
+    assert_eq!(
+        server.seen_of("server/discover").len(),
+        1,
+        "nothing was connected to again"
+    );
     let before = server.seen_of("tools/list").len();
     gateway.input.send_replace(input.into());
     sleep(Duration::from_millis(1300)).await;
-    assert_eq!(server.seen_of("tools/list").len(), before, "a mark that goes asks for nothing");
+    assert_eq!(
+        server.seen_of("tools/list").len(),
+        before,
+        "a mark that goes asks for nothing"
+    );
 }
 
 #[tokio::test]
@@ -112,13 +120,18 @@ async fn lists_that_cannot_be_read_are_tried_again_while_calls_go_on() {
         panic!("{state:?}")
     };
     assert_eq!(*reason, "BadStatus");
-    let answer = gateway.modern("tools/call", json!({"name": "s__a", "arguments": {}})).await;
+    let answer = gateway
+        .modern("tools/call", json!({"name": "s__a", "arguments": {}}))
+        .await;
     assert_eq!(answer["result"]["content"][0]["text"], "a", "{answer}");
     let since = Instant::now();
     gateway
         .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
         .await;
-    assert!(since.elapsed() > Duration::from_millis(2500), "after one and two seconds");
+    assert!(
+        since.elapsed() > Duration::from_millis(2500),
+        "after one and two seconds"
+    );
     let listed = gateway.modern("tools/list", json!({})).await;
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2, "{listed}");
     assert_eq!(lists.load(Ordering::SeqCst), 4);
@@ -146,7 +159,10 @@ async fn the_last_good_lists_are_served_for_a_while_and_then_nothing_with_the_re
         let since = Instant::now();
         let empty = until(&held, "empty", |state| state.catalog.is_none()).await;
         let passed = since.elapsed();
-        assert!(passed > stale_for - Duration::from_millis(200) && passed < stale_for * 2, "{passed:?}");
+        assert!(
+            passed > stale_for - Duration::from_millis(200) && passed < stale_for * 2,
+            "{passed:?}"
+        );
         assert_eq!(empty.health.reason(), "BadStatus");
         is_away.store(false, Ordering::SeqCst);
         until_it_has(&held, "a").await;

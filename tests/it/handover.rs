@@ -32,13 +32,19 @@ async fn tools_stay_while_a_server_is_connected_to_anew() {
     let server = server().await;
     let mut input = plan(&[("s", server.address)]);
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
-    for pin in [Pin::Legacy(Revision::V2025_06_18), Pin::Modern("2026-07-28".into()), Pin::None] {
+    for pin in [
+        Pin::Legacy(Revision::V2025_06_18),
+        Pin::Modern("2026-07-28".into()),
+        Pin::None,
+    ] {
         input.servers[0].terms.pin = pin.clone();
         gateway.input.send_replace(input.clone().into());
         let until = Instant::now() + Duration::from_millis(600);
         while Instant::now() < until {
             assert_eq!(tools(&gateway).await.len(), 1, "{pin:?}");
-            let answer = gateway.modern("tools/call", json!({"name": "s__a", "arguments": {}})).await;
+            let answer = gateway
+                .modern("tools/call", json!({"name": "s__a", "arguments": {}}))
+                .await;
             assert!(answer.get("result").is_some(), "{pin:?}: {answer}");
         }
     }
@@ -110,7 +116,12 @@ async fn a_pin_that_the_server_refuses_is_named_with_what_it_offers() {
     })
     .await;
     for (server, pin, name, offered) in [
-        (&legacy, Pin::Legacy(Revision::V2025_03_26), "2025-03-26", "2025-06-18, 2025-11-25"),
+        (
+            &legacy,
+            Pin::Legacy(Revision::V2025_03_26),
+            "2025-03-26",
+            "2025-06-18, 2025-11-25",
+        ),
         (&modern, Pin::Legacy(Revision::V2025_11_25), "2025-11-25", "2026-07-28"),
         (&modern, Pin::Modern("2027-01-01".into()), "2027-01-01", "2026-07-28"),
     ] {
@@ -119,14 +130,20 @@ async fn a_pin_that_the_server_refuses_is_named_with_what_it_offers() {
         let mut gateway = TestGateway::start(input).await;
         let message = failure(&mut gateway).await;
         assert!(message.contains(&format!("speaks {offered}")), "{message}");
-        assert!(message.contains(&format!("spec.protocol pins it to {name}, which is not among them")), "{message}");
+        assert!(
+            message.contains(&format!("spec.protocol pins it to {name}, which is not among them")),
+            "{message}"
+        );
     }
     // A server that says less is told of all the same.
     let mut input = plan(&[("s", legacy.address)]);
     input.servers[0].terms.pin = Pin::Modern("2026-07-28".into());
     let mut gateway = TestGateway::start(input).await;
     let message = failure(&mut gateway).await;
-    assert!(message.contains("spec.protocol pins it to 2026-07-28, which it may not speak"), "{message}");
+    assert!(
+        message.contains("spec.protocol pins it to 2026-07-28, which it may not speak"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -151,6 +168,9 @@ async fn a_transport_that_does_not_fit_is_named_with_the_other_one() {
         input.servers[0].terms.transport = transport;
         let mut gateway = TestGateway::start(input).await;
         let message = failure(&mut gateway).await;
-        assert!(message.contains("transport.type is") && message.ends_with(other), "{message}");
+        assert!(
+            message.contains("transport.type is") && message.ends_with(other),
+            "{message}"
+        );
     }
 }

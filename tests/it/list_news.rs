@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::support::event_stream::EventStream;
-use crate::support::gateway::{TestGateway, plan};
+use crate::support::gateway::TestGateway;
 use crate::support::held::{Streams, Tools, changed, eventually, legacy, modern, tagged};
 use crate::support::upstream::{Answer, Upstream};
 
@@ -66,7 +66,8 @@ impl Server {
             Era::Modern => {
                 let listens = self.upstream.seen_of("subscriptions/listen");
                 let id = &listens.last().unwrap().body["id"];
-                self.streams.say(tagged("notifications/tools/list_changed", id, json!({})));
+                self.streams
+                    .say(tagged("notifications/tools/list_changed", id, json!({})));
             }
         }
     }

@@ -253,7 +253,10 @@ async fn nothing_is_listened_to_where_the_owner_says_so() {
     sleep(Duration::from_millis(1500)).await;
     assert!(streams_asked_for(&server).is_empty());
     assert_eq!(server.seen_of("tools/list").len(), 1);
-    assert_eq!(held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(), "NotHeeded");
+    assert_eq!(
+        held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(),
+        "NotHeeded"
+    );
 }
 
 /// A Modern server on standard input and output that adds a tool as soon as it is listened to.

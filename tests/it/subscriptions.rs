@@ -158,6 +158,9 @@ async fn resources_are_subscribed_to_only_where_the_server_offers_it() {
     let tools = Tools::default();
     let server = Upstream::start(move |seen| legacy(seen, json!({"resources": {}}), &tools)).await;
     let held = hold(&server).await;
-    assert_eq!(held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(), "NotOffered");
+    assert_eq!(
+        held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(),
+        "NotOffered"
+    );
     assert_eq!(server.seen_of("resources/subscribe").len(), 0);
 }

@@ -241,6 +241,12 @@ impl Lanes {
                 () = lanes.stop.cancelled() => Err(Error::NotConnected("it is let go of".into())),
                 opened = opening => opened.map(Arc::new),
             };
+            if let Ok(connection) = &opened
+                && connection.peer().era() != catalog.peer().era()
+            {
+                // Another server stands there by now.
+                catalog.known().doubt.notify_one();
+            }
             drop(catalog);
             if opened.is_err() {
                 lanes.forget(&lane, Fate::IsLost);

@@ -11,6 +11,7 @@ def long(r):
     if r["method"] == "long_error": return {"jsonrpc": "2.0", "id": r["id"], "error": {"code": 1, "message": result}}
     return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": result, "id": r["id"]}}
 for r in requests:
+    if "id" not in r: continue
     if r["method"].startswith("long"): say(long(r))
     else: answer(r, os.getpid())
 "#;
