@@ -13,6 +13,7 @@ use super::holding::Inner;
 use super::listening::{self, Beginning};
 use super::questions::Questions;
 use crate::defaults;
+use crate::index::Catalog;
 
 impl Inner {
     /// Connects, to read the catalog.
@@ -29,9 +30,10 @@ impl Inner {
             () = self.stop.cancelled() => return None,
             error = self.hold(connection, &beginning, &was_ready) => error,
             error = listening::listen(connection, self.timeouts, &beginning) => error,
+            other = self.replaced(connection, &was_ready) => return Some(Ended::Replaced(other)),
         };
         let was_ready = was_ready.into_inner();
-        Some(Ended { error, was_ready })
+        Some(Ended::Failed { error, was_ready })
     }
 
     /// Reads the catalog and keeps it fresh until the connection fails.
@@ -71,6 +73,30 @@ impl Inner {
         }
     }
 
+    /// Waits for another connection that does for the catalog what `connection` does, and carries calls too.
+    async fn replaced(&self, connection: &Arc<Connection>, is_ready: &AtomicBool) -> Arc<Connection> {
+        let mut offers = self.lanes.offers();
+        loop {
+            let offer = offers.borrow_and_update().clone();
+            if let Some(offer) = offer.filter(|_| is_ready.load(Ordering::Relaxed))
+                && let Some(other) = offer.connection.upgrade()
+                && !Arc::ptr_eq(&other, connection)
+                && !other.has_ended()
+                && self.lists_the_same(&offer.catalog)
+            {
+                return other;
+            }
+            // It ends with the server.
+            drop(offers.changed().await);
+        }
+    }
+
+    fn lists_the_same(&self, other: &Catalog) -> bool {
+        let state = self.state.borrow();
+        let known = state.catalog.as_deref();
+        known.is_some_and(|known| known.era == other.era && known.digest() == other.digest())
+    }
+
     /// Waits until lists that were read at `read_at` are old.
     async fn is_old(&self, read_at: Instant) {
         match self.freshness.ttl {
@@ -91,16 +117,16 @@ impl Inner {
 }
 
 /// How a connection came to its end.
-struct Ended {
-    error: Error,
-    was_ready: bool,
+enum Ended {
+    /// It is of no more use.
+    Failed { error: Error, was_ready: bool },
+    /// This one takes its place.
+    Replaced(Arc<Connection>),
 }
 
-impl Ended {
-    /// Whether there is most likely a server to connect to at once, in another session or another era.
-    fn is_no_failure(&self) -> bool {
-        matches!(self.error, Error::SessionLost | Error::Outdated) || self.error.may_come_of_the_era()
-    }
+/// Whether there is most likely a server to connect to at once, in another session or another era.
+fn is_no_failure(error: &Error) -> bool {
+    matches!(error, Error::SessionLost | Error::Outdated) || error.may_come_of_the_era()
 }
 
 /// Holds the server until it is let go of.
@@ -114,41 +140,50 @@ pub(super) async fn supervise(inner: Arc<Inner>) {
     tokio::join!(keeping, inner.lanes.tend());
 }
 
-/// Keeps the shared connection until the server is let go of.
+/// Keeps the connection that reads the catalog until the server is let go of.
 async fn keep(inner: &Inner) {
     let mut pause = defaults::RETRY_MIN;
+    let mut next: Option<Arc<Connection>> = None;
     loop {
-        let attempt = tokio::select! {
-            () = inner.stop.cancelled() => return,
-            attempt = inner.connect() => attempt,
-        };
-        let ended = match attempt {
-            Ok(connection) => {
-                let Some(ended) = Box::pin(inner.use_up(&connection)).await else {
-                    connection.close().await;
-                    return;
-                };
-                inner.live.compare_and_swap(&connection, None);
-                if ended.error != Error::SessionLost {
-                    connection.close().await;
-                }
-                ended
-            }
-            Err(error) => Ended {
-                error,
-                was_ready: false,
+        let attempt = match next.take() {
+            Some(connection) => Ok(connection),
+            None => tokio::select! {
+                () = inner.stop.cancelled() => return,
+                attempt = inner.connect() => attempt,
             },
         };
-        if ended.was_ready {
+        let (error, was_ready) = match attempt {
+            Ok(connection) => match Box::pin(inner.use_up(&connection)).await {
+                None => {
+                    connection.close().await;
+                    return;
+                }
+                Some(Ended::Replaced(other)) => {
+                    inner.live.store(Some(Arc::clone(&other)));
+                    connection.close().await;
+                    next = Some(other);
+                    continue;
+                }
+                Some(Ended::Failed { error, was_ready }) => {
+                    inner.live.compare_and_swap(&connection, None);
+                    if error != Error::SessionLost {
+                        connection.close().await;
+                    }
+                    (error, was_ready)
+                }
+            },
+            Err(error) => (error, false),
+        };
+        if was_ready {
             pause = defaults::RETRY_MIN;
         }
-        if !(ended.was_ready && ended.error == Error::SessionLost) {
+        if !(was_ready && error == Error::SessionLost) {
             inner.known.verdict.forget();
         }
-        if ended.was_ready && ended.is_no_failure() {
+        if was_ready && is_no_failure(&error) {
             continue;
         }
-        inner.failed(ended.error);
+        inner.failed(error);
         tokio::select! {
             () = inner.stop.cancelled() => return,
             () = inner.refresh_is_wanted() => {}

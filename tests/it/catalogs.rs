@@ -181,6 +181,61 @@ async fn a_process_lists_everything_and_another_one_is_called_by_all_who_cannot_
     gateway.stop().await;
 }
 
+/// A process that lists the same to everybody, and more when it was asked to.
+const INDIFFERENT: &str = r#"
+import json, os, sys
+def say(m): print(json.dumps({"jsonrpc": "2.0", **m}), flush=True)
+open(os.environ["STARTED"], "a").write("%d\n" % os.getpid())
+tools = ["always"]
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id = m.get("method"), m.get("id")
+    if method == "initialize":
+        say({"id": id, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+             "serverInfo": {"name": "s", "version": "1"}}})
+    elif method == "tools/list":
+        say({"id": id, "result": {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in tools]}})
+    elif method == "tools/call":
+        tools.append("more")
+        say({"method": "notifications/tools/list_changed"})
+        say({"id": id, "result": {"content": [{"type": "text", "text": json.dumps(os.getpid())}]}})
+    elif id is not None: say({"id": id, "error": {"code": -32601, "message": "unknown"}})
+"#;
+
+#[tokio::test]
+async fn a_process_to_which_it_makes_no_difference_is_one_process_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let started = directory.path().join("started");
+    let mut input = plan(&[("s", "127.0.0.1:1".parse().unwrap())]);
+    input.servers[0].endpoint = Ok(Endpoint::Stdio(StdioCommand {
+        program: "python3".into(),
+        args: vec!["-c".into(), INDIFFERENT.into()],
+        env: [("STARTED".to_owned(), started.to_str().unwrap().to_owned())].into(),
+        cwd: None,
+    }));
+    input.servers[0].terms.timeouts.connect = SOON;
+    let mut gateway = TestGateway::start(input).await;
+    gateway
+        .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    let process = call(&gateway, &json!({})).await.to_string();
+    let runs = |pid: &str| std::path::Path::new("/proc").join(pid).exists();
+    let pids = std::fs::read_to_string(&started).unwrap();
+    let others = || pids.lines().filter(|pid| **pid != process && runs(pid)).count();
+    eventually("only one is left", || others() == 0).await;
+    assert!(runs(&process));
+    for _ in 0..100 {
+        if names(&gateway).await.contains(&"s__more".to_owned()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(names(&gateway).await.contains(&"s__more".to_owned()));
+    assert_eq!(call(&gateway, &json!({})).await.to_string(), process);
+    gateway.stop().await;
+    assert!(!runs(&process));
+}
+
 #[tokio::test]
 async fn whatever_is_asked_where_the_catalog_is_read_is_refused() {
     let (own, sessions) = (Streams::default(), Mutex::default());

@@ -3,18 +3,22 @@
 //! What such a server remembers, and whom it asks, goes by connection. So the calls of each owner go over lanes that
 //! declare what the owner's client can do, and that carry nobody else's. Who cannot be asked and has no name, or calls a
 //! process, shares a lane with all others like it. It is opened by the first such call: hosts that can be asked never
-//! need it, and the connection that reads the catalog cannot serve for it, since everything is declared there. So a
-//! process server has a second process from then on. That is kept, since it holds whatever its callers did with it.
+//! need it, and the connection that reads the catalog cannot serve for it, since everything is declared there.
+//!
+//! So a process server has a second process from then on. It is kept, since it holds whatever its callers did with it. If it
+//! lists the same as the first one, as most do, it takes over the catalog, and the first one is stopped: one process is
+//! enough, and what calls add to its lists is seen.
 
 mod pool;
 mod way;
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,11 +29,13 @@ use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::listening::{self, Beginning};
+use super::lists;
 use super::news::Origin;
 use super::request::{Call, Reply};
 use super::state::Transport;
 use super::subscriptions::Version;
 use crate::defaults;
+use crate::index::Catalog;
 use crate::mcp::Era;
 use crate::metrics::ServerMetrics;
 
@@ -45,6 +51,7 @@ pub(super) struct Lanes {
     pool: Pool<Connection>,
     bounds: Bounds,
     metrics: ServerMetrics,
+    offer: watch::Sender<Option<Offer>>,
     /// Lanes that are being opened or closed.
     tasks: TaskTracker,
 }
@@ -131,6 +138,11 @@ impl Lanes {
         join_all(telling.map(|connection| connection.tell(ROOTS_CHANGED))).await;
     }
 
+    /// The process of everybody's lane, which could read the catalog as well.
+    pub(super) fn offers(&self) -> watch::Receiver<Option<Offer>> {
+        self.offer.subscribe()
+    }
+
     fn within(
         bounds: Bounds,
         server: String,
@@ -148,13 +160,14 @@ impl Lanes {
             pool: Pool::new(bounds.most),
             bounds,
             metrics,
+            offer: watch::Sender::default(),
             tasks: TaskTracker::new(),
         })
     }
 
     fn close_idle(&self) {
         let is_process = matches!(self.endpoint, Endpoint::Stdio(_));
-        let is_kept = |lane: &Lane<Connection>| is_process && lane.sharing == Sharing::Everybody;
+        let is_kept = |lane: &Lane<Connection>| is_process && lane.is_plain;
         for lane in self.pool.remove_idle(self.bounds.idle, is_kept) {
             self.close(lane);
         }
@@ -254,6 +267,10 @@ impl Lanes {
             // Nobody else sets it.
             let set = |opened| drop(lane.opened.set(opened));
             let Ok(connection) = opened else { return set(opened) };
+            if lane.is_plain && matches!(lanes.endpoint, Endpoint::Stdio(_)) {
+                // Before its first call, which may change what it lists.
+                lanes.make_offer(&connection).await;
+            }
             let beginning = Beginning::of_lane();
             let opening = async {
                 // Servers ask beside a call too, as soon as it begins, and tell of what it changes.
@@ -271,6 +288,17 @@ impl Lanes {
             }
             set(Ok(connection));
         });
+    }
+
+    /// Offers a process to read the catalog, if it lists anything within a short time.
+    async fn make_offer(&self, connection: &Arc<Connection>) {
+        let read = lists::read_catalog(connection, self.timeouts);
+        if let Ok(Ok(catalog)) = timeout(OFFER_PATIENCE, read).await {
+            self.offer.send_replace(Some(Offer {
+                connection: Arc::downgrade(connection),
+                catalog: Arc::new(catalog),
+            }));
+        }
     }
 
     /// Hears what the server says on `lane` beside the answers to its calls, until it is closed or of no more use.
@@ -333,6 +361,15 @@ impl Lanes {
     }
 }
 
+/// A process that could read the catalog.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    /// The connection to it.
+    pub(super) connection: Weak<Connection>,
+    /// What it lists.
+    pub(super) catalog: Arc<Catalog>,
+}
+
 /// How many lanes there are, and how long.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
@@ -383,6 +420,8 @@ fn has_ended(lane: &Lane<Connection>) -> bool {
     matches!(lane.opened.get(), Some(Ok(connection)) if connection.has_ended())
 }
 
+/// The first call of everybody's process is held up no longer by the reading of its lists.
+const OFFER_PATIENCE: Duration = Duration::from_secs(1);
 const ROOTS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ pub(super) struct Lane<C> {
     pub(super) closed: CancellationToken,
     /// How far it carries what its owner subscribed to.
     pub(super) carried: Carried,
-    /// How its calls share it.
-    pub(super) sharing: Sharing,
+    /// Whether it is the one of everybody who declares nothing.
+    pub(super) is_plain: bool,
     calls: AtomicUsize,
     /// When it was last given back, in microseconds after `epoch`.
     used: AtomicU64,
@@ -125,7 +125,7 @@ impl<C> Pool<C> {
             opened: SetOnce::new(),
             closed: CancellationToken::new(),
             carried: Carried::default(),
-            sharing,
+            is_plain: sharing == Sharing::Everybody && *features == Features::default(),
             calls: AtomicUsize::new(0),
             used: AtomicU64::new(0),
             epoch: self.epoch,
@@ -152,13 +152,13 @@ impl<C> Pool<C> {
         self.remove_from(&mut self.shard(&lane.owner), lane)
     }
 
-    /// Takes out the idle lane that was not used for the longest time.
+    /// Takes out the idle lane that was not used for the longest time, other than the one of everybody.
     pub(super) fn remove_oldest_idle(&self) -> Option<Arc<Lane<C>>> {
         // One that is taken between the two looks is not idle any more, and the next is looked for.
         for _ in 0..REMOVAL_TRIES {
             let oldest = self.shards.iter().filter_map(|shard| {
                 let shard = locked(shard);
-                let idle = shard.values().flatten().filter(|lane| lane.is_idle());
+                let idle = shard.values().flatten().filter(|lane| lane.is_idle() && !lane.is_plain);
                 idle.min_by_key(|lane| lane.used.load(Ordering::Acquire)).cloned()
             });
             let oldest = oldest.min_by_key(|lane| lane.used.load(Ordering::Acquire))?;
