@@ -9,11 +9,13 @@
 //! lists the same as the first one, as most do, it takes over the catalog, and the first one is stopped: one process is
 //! enough, and what calls add to its lists is seen.
 
+mod listened;
+mod offer;
 mod pool;
 mod way;
 
 use std::future::pending;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -23,20 +25,18 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::listened::{is_listened_to, tells_of_resources};
+use self::offer::Offer;
 use self::pool::{Lane, Lease, Pool, Taken};
 use super::caller::Owner;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::listening::{self, Beginning};
-use super::lists;
 use super::news::Origin;
 use super::request::{Call, Reply};
-use super::state::Transport;
 use super::subscriptions::Version;
 use crate::defaults;
-use crate::index::Catalog;
-use crate::mcp::Era;
 use crate::metrics::ServerMetrics;
 
 pub(super) use self::way::{Holds, Sharing, lane_for};
@@ -269,7 +269,9 @@ impl Lanes {
             let Ok(connection) = opened else { return set(opened) };
             if lane.is_plain && matches!(lanes.endpoint, Endpoint::Stdio(_)) {
                 // Before its first call, which may change what it lists.
-                lanes.make_offer(&connection).await;
+                if let Some(offer) = Offer::of(&connection, lanes.timeouts).await {
+                    lanes.offer.send_replace(Some(offer));
+                }
             }
             let beginning = Beginning::of_lane();
             let opening = async {
@@ -288,17 +290,6 @@ impl Lanes {
             }
             set(Ok(connection));
         });
-    }
-
-    /// Offers a process to read the catalog, if it lists anything within a short time.
-    async fn make_offer(&self, connection: &Arc<Connection>) {
-        let read = lists::read_catalog(connection, self.timeouts);
-        if let Ok(Ok(catalog)) = timeout(OFFER_PATIENCE, read).await {
-            self.offer.send_replace(Some(Offer {
-                connection: Arc::downgrade(connection),
-                catalog: Arc::new(catalog),
-            }));
-        }
     }
 
     /// Hears what the server says on `lane` beside the answers to its calls, until it is closed or of no more use.
@@ -361,15 +352,6 @@ impl Lanes {
     }
 }
 
-/// A process that could read the catalog.
-#[derive(Clone, Debug)]
-pub(super) struct Offer {
-    /// The connection to it.
-    pub(super) connection: Weak<Connection>,
-    /// What it lists.
-    pub(super) catalog: Arc<Catalog>,
-}
-
 /// How many lanes there are, and how long.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
@@ -401,27 +383,10 @@ impl Drop for Use<'_> {
     }
 }
 
-/// Whether there may be something to hear on `lane` beside the answers to its calls.
-fn is_listened_to(lane: &Lane<Connection>, connection: &Connection) -> bool {
-    let is_wanted = || {
-        let wanted = connection.known().subscriptions.wanted_on(lane.questions.origin());
-        tells_of_resources(connection) && !wanted.is_empty()
-    };
-    lane.questions.declared().is_interactive() || connection.peer().transport == Transport::Stdio || is_wanted()
-}
-
-fn tells_of_resources(connection: &Connection) -> bool {
-    connection.known().news.are_heeded()
-        && connection.peer().era() == Era::Legacy
-        && connection.peer().capabilities.subscribe
-}
-
 fn has_ended(lane: &Lane<Connection>) -> bool {
     matches!(lane.opened.get(), Some(Ok(connection)) if connection.has_ended())
 }
 
-/// The first call of everybody's process is held up no longer by the reading of its lists.
-const OFFER_PATIENCE: Duration = Duration::from_secs(1);
 const ROOTS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
 
 #[cfg(test)]
