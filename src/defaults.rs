@@ -11,6 +11,8 @@ pub const CONTAINER_PATH: &str = "/mcp";
 pub const SEPARATOR: &str = "__";
 /// Longest name the gateway advertises; many hosts cap names here.
 pub const NAME_MAX: usize = 64;
+/// Audiences for which what they see of a federation is kept ready; for others it is written anew each time.
+pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -138,12 +140,35 @@ pub const QUESTIONS_MAX: usize = 16;
 pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 /// Calls that may wait for their clients' next rounds at a time; what further ones ask is refused.
 pub const PARKED_MAX: usize = 1_024;
+/// A principal's calls that wait take at most this part, a fourth, of the connections to one server that calls may have
+/// of their own, and of [`PARKED_MAX`]; of more, the one that has waited longest gives way. Callers without a name leave
+/// that part free for others.
+pub const PARKED_SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
 pub const REFUSED_GRACE: Duration = Duration::from_secs(1);
 /// How long a client may continue a request from its state.
 pub const STATE_TTL: Duration = Duration::from_secs(3_600);
 /// Most used states that are remembered until they expire.
 pub const USED_STATES_MAX: usize = 32_768;
+
+/// A server that is waited for with a task of 2025-11-25 is asked for it no more often than this,
+pub const TASK_POLL_MIN: Duration = Duration::from_millis(250);
+/// no less often than this,
+pub const TASK_POLL_MAX: Duration = Duration::from_secs(30);
+/// and this often where it does not say how often it wants to be asked.
+pub const TASK_POLL: Duration = Duration::from_secs(1);
+/// A server says within this time how far a task is.
+pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many times in a row a server may fail to say how far a task is, before it is given up.
+pub const TASK_POLLS_IN_VAIN: usize = 5;
+/// Most questions of one task that are put to a client which knows nothing of it.
+pub const TASK_QUESTIONS_MAX: usize = 64;
+/// Longest name that a server may give to a task.
+pub const TASK_ID_MAX: usize = 1 << 10;
+/// Most tasks that one subscription is told of.
+pub const TASK_SUBSCRIPTIONS_MAX: usize = 256;
+/// Changes of tasks that wait for the client of a subscription to read; a server waits with further ones.
+pub const TASK_CHANGES_QUEUE: usize = 4;
 
 /// What this process holds of a session is released when nothing was heard of it for this long.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
@@ -220,3 +245,34 @@ pub const MANIFEST_EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 pub const FILE_POLL: Duration = Duration::from_secs(2);
 /// Files that keep changing are read again after this long all the same.
 pub const COALESCE_MAX: Duration = Duration::from_secs(1);
+
+/// Results of `tool_search` for those who do not say how many they want.
+pub const SEARCH_RESULTS: usize = 5;
+/// Most results of `tool_search`.
+pub const SEARCH_RESULTS_MAX: usize = 100;
+/// Words of a query for tools that count.
+pub const SEARCH_WORDS_MAX: usize = 32;
+/// Bytes of such a word that count: as many as one machine word has bits.
+pub const SEARCH_WORD_BYTES_MAX: usize = 64;
+/// Most values of a JSON text that is written as TOON; a longer one stays JSON.
+pub const TOON_VALUES_MAX: usize = 200_000;
+/// Most digits of a number that is written without its exponent.
+pub const TOON_DIGITS_MAX: usize = 1_024;
+
+/// Longest frontmatter of a `SKILL.md`.
+pub const FRONTMATTER_MAX: usize = 64 << 10;
+/// Most bytes of a frontmatter once its aliases are followed.
+pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Longest name of a skill (Agent Skills specification).
+pub const SKILL_NAME_MAX: usize = 64;
+/// Most characters of a skill's description (Agent Skills specification).
+pub const SKILL_DESCRIPTION_MAX: usize = 1_024;
+/// Most files of a skill that every host takes (Skills extension).
+pub const SKILL_FILES_MAX: usize = 512;
+/// Most bytes of a skill's files together that every host takes (Skills extension).
+pub const SKILL_BYTES_MAX: u64 = 16 << 20;
+
+/// Most characters of one server's instructions in those of a federation.
+pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
+/// Most bytes of a federation's instructions; its own are never cut.
+pub const INSTRUCTIONS_MAX: usize = 32 << 10;

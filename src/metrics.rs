@@ -101,7 +101,7 @@ pub struct ServerMetrics {
     withheld: Gauge,
 }
 
-const METHODS: [Method; 11] = [
+const METHODS: [Method; 14] = [
     Method::Initialize,
     Method::Ping,
     Method::Discover,
@@ -113,6 +113,9 @@ const METHODS: [Method; 11] = [
     Method::PromptsList,
     Method::PromptsGet,
     Method::Listen,
+    Method::TasksGet,
+    Method::TasksUpdate,
+    Method::TasksCancel,
 ];
 const OUTCOMES: [&str; 6] = ["ok", "tool_error", "upstream_error", "refused", "failed", "cancelled"];
 const OTHER: &str = "other";

@@ -8,21 +8,23 @@ pub fn value(data: &[u8]) -> Option<&RawValue> {
     serde_json::from_slice(data).ok()
 }
 
-/// The one JSON object that `data` is, if no member of it is there twice.
+/// The one JSON object that `data` is, if all its names are text and no member of it is there twice.
+///
+/// Escapes can spell halves of characters, which are no text (RFC 8259, section 8.2).
 pub fn object(data: &[u8]) -> Option<&str> {
     let text = value(data)?.get();
-    (text.starts_with('{') && !names_twice(text)).then_some(text)
+    (text.starts_with('{') && is_unambiguous(text)).then_some(text)
 }
 
-/// Whether the object `text` has a member twice.
-pub fn names_twice(text: &str) -> bool {
+/// Whether all names of the object `text` are text, and each is there once.
+fn is_unambiguous(text: &str) -> bool {
     let Ok(Names(mut names)) = serde_json::from_str(text) else {
         return false;
     };
     let all = names.len();
     names.sort();
     names.dedup();
-    names.len() < all
+    names.len() == all
 }
 
 /// Where in `whole` its part `part` stands.

@@ -84,7 +84,8 @@ fn response(raw: &str, method: Method, from: Era, to: Revision) {
 }
 
 fn error(raw: &str, method: Method, to: Era) {
-    let error = shape::error(raw, method, to);
+    let params = Members::parse(r#"{"uri":"a:b"}"#).expect("an object");
+    let error = shape::error(raw, method, &params, to);
     let error: &RawValue = serde_json::from_slice(&error).expect("an error is JSON");
     // What a second reader cannot read has numbers out of its range, or is nested too deeply for it.
     let Ok(error) = serde_json::from_str::<Value>(error.get()) else {

@@ -5,21 +5,21 @@
 
 pub mod condition;
 mod definition;
+mod delay;
 mod duration;
 pub mod environment;
 pub mod federation;
 pub mod server;
 pub mod source;
-mod ttl;
 
 use kube::core::{Message, Rule};
 
 pub use condition::Condition;
 pub use definition::definitions;
+pub use delay::Delay;
 pub use duration::Duration;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
-pub use ttl::Ttl;
 
 /// The API group of every kind here.
 pub const GROUP: &str = "mcpfleet.dev";

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::delay::{Delay, delay};
 use super::duration::Duration;
 use super::source::{ContainerSource, PackageSource, RemoteSource};
-use super::ttl::{Ttl, ttl};
 use crate::mcp::Revision;
 
 /// What the server is: exactly one of container, package and remote; and how it is used.
@@ -174,16 +174,17 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cache {
-    /// Lists that are so old are read again. Default 60s; a negative one, such as -1s, for never.
+    /// Lists that are so old are read again, at most once a second. Default 60s; -1s for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = ttl())]
-    pub ttl: Option<Ttl>,
-    /// The last lists are served so long while the server is away; then it offers nothing. Default 10m.
+    #[x_kube(validation = delay())]
+    pub ttl: Option<Delay>,
+    /// The last lists are served so long while the server is away; then it offers nothing. Default 10m;
+    /// -1s for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = duration_or_zero())]
-    pub stale_for: Option<Duration>,
+    #[x_kube(validation = delay())]
+    pub stale_for: Option<Delay>,
 }
 
 /// Which federations may have the server as a member.
@@ -328,10 +329,4 @@ fn is_zero(number: &i64) -> bool {
 pub(super) fn duration() -> Rule {
     Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$') && self.matches('[1-9]')")
         .message("must be a duration above zero, such as 500ms, 10s or 1h30m")
-}
-
-/// The same, with zero allowed.
-pub(super) fn duration_or_zero() -> Rule {
-    Rule::new("self.matches('^([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$')")
-        .message("must be a duration, such as 0s, 500ms or 10s")
 }

@@ -1,33 +1,24 @@
 //! How those who listen to a federation hear that what they see has changed.
 //!
-//! Nobody is sent anything: changes are counted, and a listener compares the counts with those it knows. So one that
-//! reads slowly holds up nobody, misses nothing, and costs the same however much changes.
+//! Nobody is sent anything: that something has changed is counted, and a listener compares what it sees now with what
+//! it knows. So one that reads slowly holds up nobody, misses nothing, and costs the same however much changes; and who
+//! sees nothing of a change hears nothing of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::defaults;
-use crate::mcp::ListKind;
-
-/// How often each list has changed, and once more for what it was in the beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    pub tools: u64,
-    pub resources: u64,
-    pub prompts: u64,
-}
 
 /// What listeners are told of a federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News {
-    /// How often each list has changed.
-    pub counts: Counts,
-    /// How often it was said anew who may connect.
+    /// How often anything has changed of what may be seen.
+    pub version: u64,
+    /// How often it was said anew who may connect, and how.
     pub access: u64,
     /// Whether it is not served any more.
     pub gone: bool,
@@ -36,7 +27,6 @@ pub struct News {
 /// The changes of one federation, for as long as it is served.
 #[derive(Debug)]
 pub struct Changes {
-    epoch: u64,
     seen: watch::Sender<Seen>,
     told: watch::Receiver<News>,
     listens: AtomicUsize,
@@ -53,53 +43,12 @@ struct Seen {
     coalesce: Duration,
 }
 
-impl Counts {
-    /// Less than any counts: of who knows nothing.
-    pub const UNKNOWN: Self = Self::all(0);
-
-    const fn all(count: u64) -> Self {
-        Self {
-            tools: count,
-            resources: count,
-            prompts: count,
-        }
-    }
-
-    /// The count of one list.
-    pub fn of(self, kind: ListKind) -> u64 {
-        match kind {
-            ListKind::Tools => self.tools,
-            ListKind::Resources => self.resources,
-            ListKind::Prompts => self.prompts,
-        }
-    }
-
-    /// The lesser of both for each list.
-    #[must_use]
-    pub fn earlier(self, other: Self) -> Self {
-        Self {
-            tools: self.tools.min(other.tools),
-            resources: self.resources.min(other.resources),
-            prompts: self.prompts.min(other.prompts),
-        }
-    }
-
-    /// The count of one list, to be changed.
-    pub fn of_mut(&mut self, kind: ListKind) -> &mut u64 {
-        match kind {
-            ListKind::Tools => &mut self.tools,
-            ListKind::Resources => &mut self.resources,
-            ListKind::Prompts => &mut self.prompts,
-        }
-    }
-}
-
 impl Changes {
     /// Changes that are told at once when they are the first, and together where they follow within `coalesce`. Must
     /// be called within a runtime.
     pub fn start(coalesce: Duration) -> Self {
         let news = News {
-            counts: Counts::all(1),
+            version: 0,
             access: 0,
             gone: false,
         };
@@ -107,7 +56,6 @@ impl Changes {
         let (tell, told) = watch::channel(news);
         tokio::spawn(announce(changes, tell));
         Self {
-            epoch: epoch(),
             seen,
             told,
             listens: AtomicUsize::new(0),
@@ -117,11 +65,6 @@ impl Changes {
     /// What is told, now and from now on.
     pub fn listen(&self) -> watch::Receiver<News> {
         self.told.clone()
-    }
-
-    /// Tells counts of this federation and process from those of others.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
     }
 
     /// One of `most` places for listens, if one is free.
@@ -134,16 +77,14 @@ impl Changes {
         taken.is_ok().then(|| Place(Arc::clone(self)))
     }
 
-    /// These lists have changed, and `access` whether it was said anew who may connect. What follows within
-    /// `coalesce` is told together.
-    pub fn tell(&self, lists: &[ListKind], access: bool, coalesce: Duration) {
+    /// What may be seen has changed if `lists`, and if `access` it was said anew who may connect, and how. What follows
+    /// within `coalesce` is told together.
+    pub fn tell(&self, lists: bool, access: bool, coalesce: Duration) {
         self.seen.send_if_modified(|seen| {
             seen.coalesce = coalesce;
-            for kind in lists {
-                *seen.news.counts.of_mut(*kind) += 1;
-            }
+            seen.news.version += u64::from(lists);
             seen.news.access += u64::from(access);
-            access || !lists.is_empty()
+            access || lists
         });
     }
 
@@ -157,13 +98,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.0.listens.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Counts begin with each process and each federation; those of another beginning must not be taken for these.
-fn epoch() -> u64 {
-    let mut bytes = [0; 8];
-    // Without randomness, counts of another process may look like ours, and a client hears of a change too late.
-    rand::fill(&mut bytes).map_or(0, |()| u64::from_ne_bytes(bytes))
 }
 
 /// Tells what is seen: the first change of a burst at once, the rest when none has followed for a while, or when it
@@ -213,19 +147,13 @@ mod tests {
         let changes = Changes::start(WINDOW);
         let mut news = changes.listen();
         let started = Instant::now();
-        changes.tell(&[ListKind::Tools], false, WINDOW);
-        assert_eq!(next(&mut news).await.unwrap().counts.tools, 2);
+        changes.tell(true, false, WINDOW);
+        assert_eq!(next(&mut news).await.unwrap().version, 1);
         assert!(started.elapsed() < WINDOW);
         for _ in 0..20 {
-            changes.tell(&[ListKind::Tools, ListKind::Prompts], false, WINDOW);
+            changes.tell(true, false, WINDOW);
         }
-        let told = next(&mut news).await.unwrap();
-        let counts = Counts {
-            tools: 22,
-            resources: 1,
-            prompts: 21,
-        };
-        assert_eq!(told.counts, counts);
+        assert_eq!(next(&mut news).await.unwrap().version, 21);
         assert_eq!(next(&mut news).await, None, "nothing is told twice");
     }
 
@@ -235,7 +163,7 @@ mod tests {
         let mut news = changes.listen();
         let (started, mut told) = (Instant::now(), Vec::new());
         while told.len() < 2 {
-            changes.tell(&[ListKind::Resources], false, WINDOW);
+            changes.tell(true, false, WINDOW);
             sleep(Duration::from_millis(10)).await;
             if news.has_changed().unwrap() {
                 news.mark_unchanged();
@@ -249,10 +177,10 @@ mod tests {
     async fn the_end_and_a_change_of_access_are_not_waited_with() {
         let changes = Changes::start(WINDOW);
         let mut news = changes.listen();
-        changes.tell(&[ListKind::Tools], false, WINDOW);
+        changes.tell(true, false, WINDOW);
         next(&mut news).await.unwrap();
         let started = Instant::now();
-        changes.tell(&[], true, WINDOW);
+        changes.tell(false, true, WINDOW);
         assert_eq!(next(&mut news).await.unwrap().access, 1);
         changes.end();
         assert!(next(&mut news).await.unwrap().gone);

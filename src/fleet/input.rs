@@ -12,7 +12,7 @@ use super::reference::{Reference, References};
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
 use crate::api::server::{Cache, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
-use crate::api::{MCPFederation, MCPServer, REFRESH_AT, Ttl};
+use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
 use crate::defaults;
 use crate::mcp::{Era, Revision};
 use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
@@ -80,14 +80,15 @@ fn freshness(spec: Option<&Cache>) -> Freshness {
     let Some(spec) = spec else { return default };
     let bounded = |duration: Duration| duration.min(TIMEOUT_MAX);
     Freshness {
-        ttl: match spec.ttl.map(Ttl::after) {
+        ttl: match spec.ttl.map(Delay::length) {
             None => default.ttl,
             Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
             Some(None) => None,
         },
-        stale_for: spec
-            .stale_for
-            .map_or(default.stale_for, |stale_for| bounded(stale_for.into())),
+        stale_for: match spec.stale_for.map(Delay::length) {
+            None => default.stale_for,
+            Some(stale_for) => bounded(stale_for.unwrap_or(TIMEOUT_MAX)),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod changes;
 mod held;
+pub mod identity;
 pub mod input;
 pub mod observation;
 pub mod plan;
@@ -14,7 +15,8 @@ pub mod streams;
 mod unresolved;
 
 pub use access::{Access, ApiKeys, KeyDigest};
-pub use changes::{Changes, Counts, News, Place};
+pub use changes::{Changes, News, Place};
+pub use identity::IdentityPlan;
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};
 pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, SessionPlan};
 pub use protocol::ProtocolPlan;

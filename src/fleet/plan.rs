@@ -3,15 +3,18 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
+use super::identity::IdentityPlan;
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
-use crate::api::federation::{MCPFederationSpec, Member, ServerRef};
+use crate::api::federation::{HideAppOnly, MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
+use crate::index::{AccessRules, IndexPlan, Naming, Selection};
 use crate::upstream::{Endpoint, Terms};
 
 /// Namespace and name of an object.
@@ -99,6 +102,12 @@ pub struct FederationPlan {
     pub sessions: SessionPlan,
     /// Streams of its clients.
     pub streams: StreamPlan,
+    /// How what its members offer becomes one.
+    pub index: IndexPlan,
+    /// What it says of itself.
+    pub identity: IdentityPlan,
+    /// Most entries of one page of a list; 0 for all.
+    pub page_size: usize,
 }
 
 /// Sessions of a federation's Legacy clients.
@@ -121,6 +130,8 @@ pub struct MemberPlan {
     pub prefix: String,
     /// Higher goes first.
     pub priority: i32,
+    /// What of it is offered.
+    pub selection: Arc<Selection>,
     /// Why it contributes nothing, if so.
     pub problem: Option<MemberProblem>,
 }
@@ -287,7 +298,25 @@ fn plan_federation(
         protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),
+        index: index_plan(&federation.spec),
+        identity: IdentityPlan::of(&federation.key.name, &federation.spec),
+        page_size: page_size(&federation.spec),
     }
+}
+
+fn index_plan(spec: &MCPFederationSpec) -> IndexPlan {
+    let rules = spec.access.as_ref().map_or(&[][..], |access| &access.rules);
+    let hides = spec.apps.as_ref().and_then(|apps| apps.hide_app_only);
+    IndexPlan {
+        naming: Naming::of(spec.naming.as_ref()),
+        rules: AccessRules::read(rules),
+        hides_app_only: hides == Some(HideAppOnly::WithoutApps),
+    }
+}
+
+fn page_size(spec: &MCPFederationSpec) -> usize {
+    let said = spec.limits.as_ref().and_then(|limits| limits.page_size);
+    said.and_then(|size| usize::try_from(size).ok()).unwrap_or(0)
 }
 
 /// Higher priority first, then by name.
@@ -303,6 +332,7 @@ fn expand(
     namespaces: &BTreeMap<String, BTreeMap<String, String>>,
 ) -> Vec<MemberPlan> {
     let priority = member.priority.unwrap_or(0);
+    let selection = Arc::new(Selection::of(member));
     if let Some(reference) = &member.server {
         let key = server_key(reference, namespace);
         let problem = match servers.get(&key) {
@@ -316,6 +346,7 @@ fn expand(
             server: key,
             prefix,
             priority,
+            selection,
             problem,
         }];
     }
@@ -330,6 +361,7 @@ fn expand(
             server: s.key.clone(),
             prefix: s.key.name.clone(),
             priority,
+            selection: Arc::clone(&selection),
             problem: server_problem(s),
         })
         .collect()

@@ -22,9 +22,7 @@ use super::observation::{
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
 use super::snapshot::{Federation, Fleet, Member, Offers};
 use crate::defaults;
-use crate::index::{Catalog, Index, List, MemberCatalog};
-use crate::mcp::ListKind;
-use crate::mcp::object::ObjectWriter;
+use crate::index::{Catalog, Index, MemberCatalog};
 use crate::metrics::{FederationMetrics, Metrics};
 use crate::upstream::{Health, State, Upstream};
 
@@ -338,17 +336,13 @@ impl Keeper {
 }
 
 fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], lasting: Lasting) -> Federation {
-    let mut info = Vec::new();
-    let mut own = ObjectWriter::open(&mut info);
-    own.string("name", &key.name);
-    own.string("version", env!("CARGO_PKG_VERSION"));
-    own.close();
-    let server_info = String::from_utf8_lossy(&info).into_owned();
     let catalogs: Vec<MemberCatalog> = planned
         .members
         .iter()
         .zip(inputs)
         .map(|(member, input)| MemberCatalog {
+            name: member.name.clone(),
+            selection: Arc::clone(&member.selection),
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
             catalog: input.catalog.clone(),
@@ -368,9 +362,10 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
                 upstream: input.upstream.clone(),
             })
             .collect(),
-        index: Index::build(&catalogs, &server_info),
+        index: Index::build(planned.index.clone(), catalogs),
         offers: inputs.iter().fold(Offers::default(), |all, input| all.or(input.offers)),
-        server_info,
+        server_info: planned.identity.server_info.clone(),
+        page_size: planned.page_size,
         changes: lasting.changes,
         metrics: lasting.metrics,
     }
@@ -380,22 +375,11 @@ impl Served {
     /// Tells those who listen what is other than `before`.
     fn tell_changes(&self, before: &Self) {
         let (now, before) = (&self.federation, &before.federation);
-        let differs = |kind: &ListKind| {
-            lists_of(*kind)
-                .iter()
-                .any(|list| !now.index.shows_as(&before.index, *list))
-        };
-        let lists: Vec<ListKind> = ListKind::ALL.into_iter().filter(differs).collect();
-        let access = now.access != before.access;
-        now.changes.tell(&lists, access, now.streams.coalesce);
-    }
-}
-
-fn lists_of(kind: ListKind) -> &'static [List] {
-    match kind {
-        ListKind::Tools => &[List::Tools],
-        ListKind::Resources => &[List::Resources, List::Templates],
-        ListKind::Prompts => &[List::Prompts],
+        let lists = now.index.differs_from(&before.index);
+        let access = now.access != before.access
+            || now.protocol != before.protocol
+            || now.sessions.enabled != before.sessions.enabled;
+        now.changes.tell(lists, access, now.streams.coalesce);
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Federation {
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// Most entries of one page of a list; 0 for all.
+    pub page_size: usize,
     /// What its members do together, beside their lists.
     pub offers: Offers,
     /// How those who listen hear of changes.
@@ -55,6 +57,8 @@ pub struct Offers {
     pub logging: bool,
     /// They tell of changes of single resources.
     pub subscribe: bool,
+    /// They make tasks of calls.
+    pub tasks: bool,
 }
 
 /// One member as it is called.
@@ -75,6 +79,7 @@ impl Offers {
             completions: capabilities.completions,
             logging: capabilities.logging,
             subscribe: capabilities.subscribe,
+            tasks: capabilities.tasks,
         }
     }
 
@@ -85,6 +90,7 @@ impl Offers {
             completions: self.completions || other.completions,
             logging: self.logging || other.logging,
             subscribe: self.subscribe || other.subscribe,
+            tasks: self.tasks || other.tasks,
         }
     }
 }

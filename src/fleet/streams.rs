@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use crate::api::Delay;
 use crate::api::federation::MCPFederationSpec;
 use crate::defaults;
 
 /// Streams of a federation's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPlan {
-    /// An answer that takes longer becomes an event stream.
-    pub delay: Duration,
+    /// The answer to a call or a read that takes longer becomes an event stream; none ever does where this is `None`.
+    pub delay: Option<Duration>,
     /// A stream of a call on which nothing happens says so after this long.
     pub keep_alive: Duration,
     /// A Legacy call goes on for this long without its client, and what it said is kept as long after its answer.
@@ -29,7 +30,7 @@ impl StreamPlan {
         let (streaming, notifications) = (spec.streaming.as_ref(), spec.notifications.as_ref());
         let or = |said: Option<crate::api::Duration>, default| said.map_or(default, Duration::from);
         Self {
-            delay: or(streaming.and_then(|s| s.delay), default.delay),
+            delay: streaming.and_then(|s| s.delay).map_or(default.delay, Delay::length),
             keep_alive: or(streaming.and_then(|s| s.keep_alive), default.keep_alive),
             resume: or(streaming.and_then(|s| s.resume), default.resume),
             heartbeat: or(notifications.and_then(|n| n.heartbeat), default.heartbeat),
@@ -46,7 +47,7 @@ impl StreamPlan {
 impl Default for StreamPlan {
     fn default() -> Self {
         Self {
-            delay: defaults::STREAM_DELAY,
+            delay: Some(defaults::STREAM_DELAY),
             keep_alive: defaults::KEEP_ALIVE,
             resume: defaults::RESUME,
             heartbeat: defaults::HEARTBEAT,
@@ -70,12 +71,13 @@ mod tests {
             "streaming": {"delay": "0s", "resume": "1m"}, "notifications": {"heartbeat": "5s"}, "limits": {"listens": 2},
         }));
         let expected = StreamPlan {
-            delay: Duration::ZERO,
+            delay: Some(Duration::ZERO),
             resume: Duration::from_secs(60),
             heartbeat: Duration::from_secs(5),
             listens: 2,
             ..StreamPlan::default()
         };
         assert_eq!(said, expected);
+        assert_eq!(of(json!({"streaming": {"delay": "-1s"}})).delay, None);
     }
 }

@@ -7,17 +7,16 @@ use serde_json::value::RawValue;
 
 use super::finished::{Content, Finished};
 use super::legacy;
-use super::line::Line;
 use super::modern::{Refusal, refusal};
 use super::reply::without_session;
-use super::rpc::{self, Client};
+use super::rpc::{self, Client, Hearing};
 use super::visit::Visit;
 use crate::defaults;
 use crate::mcp::{MessageError, Revision, RpcError};
 use crate::metrics::Outcome;
 
 /// Answers the messages of the batch in `body`.
-pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished {
+pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) -> Finished {
     let refused = |error: &Refusal| {
         let elapsed = visit.started.elapsed();
         visit.federation.metrics.request(None, Outcome::Refused, elapsed);
@@ -51,13 +50,12 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, line: &Line) -> Finished
     let client = Client {
         session: session.as_ref(),
         revision: Revision::V2025_03_26,
-        line,
-        takes_events: false,
+        hearing,
     };
+    // All at once: what one of them takes, or comes to, is no matter of the others.
     let answers = join_all(parts.iter().map(|part| rpc::answer_part(visit, part, client))).await;
     let answers: Vec<_> = answers
         .into_iter()
-        .flatten()
         .flat_map(|finished| finished.content.into_messages())
         .collect();
     if answers.is_empty() {

@@ -67,6 +67,11 @@ impl Channel {
         self.is_local
     }
 
+    /// Whether its transport is one of the Modern revision too; streams of events to a channel are older.
+    pub(super) fn knows_modern(&self) -> bool {
+        self.is_local
+    }
+
     /// Cancelled when the channel is about to end.
     pub(super) fn stop(&self) -> &CancellationToken {
         &self.stop

@@ -23,7 +23,7 @@ pub(super) async fn complete(federation: &Federation, request: Request<'_>) -> A
             ..Answer::refused(request, &error)
         };
     }
-    let target = match owner(federation, request.params) {
+    let target = match owner(federation, request) {
         Ok(target) => target,
         Err(error) => return Answer::refused(request, &error),
     };
@@ -42,9 +42,9 @@ fn completes(member: &crate::fleet::Member) -> bool {
 }
 
 /// Who owns what `params.ref` names.
-fn owner(federation: &Federation, params: &Members<'_>) -> Result<Target, RpcError> {
+fn owner(federation: &Federation, request: Request<'_>) -> Result<Target, RpcError> {
     let invalid = |text: &str| RpcError::new(RpcError::INVALID_PARAMS, text);
-    let reference = params.get("ref").and_then(|raw| Members::parse(raw.get()));
+    let reference = request.params.get("ref").and_then(|raw| Members::parse(raw.get()));
     let reference = reference.ok_or_else(|| invalid("params.ref must be an object"))?;
     let (member, list) = match reference.string("type").as_deref() {
         Some("ref/prompt") => ("name", List::Prompts),
@@ -54,8 +54,9 @@ fn owner(federation: &Federation, params: &Members<'_>) -> Result<Target, RpcErr
     let name = reference.string(member);
     let name = name.ok_or_else(|| invalid(&format!("params.ref.{member} must be a string")))?;
     let index = &federation.index;
-    let found = index.list(list).target(&name).cloned();
-    let found = found.or_else(|| (list == List::Templates).then(|| index.resource(&name)).flatten());
+    let found = index.target(list, &name, request.audience).cloned();
+    let by_uri = || index.resource(&name, request.audience);
+    let found = found.or_else(|| (list == List::Templates).then(by_uri).flatten());
     found.ok_or_else(|| {
         invalid(&format!("params.ref names nothing that is offered: {name:?}")).with_data(json!({member: name}))
     })

@@ -11,14 +11,15 @@ use super::answer::Answer;
 use super::bridge::{self, Bridge};
 use super::completion;
 use super::line::Line;
+use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
-use super::updates;
+use super::{tasks, updates};
 use crate::fleet::Federation;
-use crate::index::{List, Target};
+use crate::index::{Audience, List, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
+use crate::mcp::{Era, Id, Method, Revision, RpcError, meta, task};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct Request<'a> {
     pub body: &'a Bytes,
     /// Who sends it.
     pub principal: &'a Principal,
+    /// What they may see.
+    pub audience: Audience,
     /// The session of a Legacy client, where it has one.
     pub session: Option<&'a Session>,
     /// Where goes what is said before the answer, if the client can hear it.
@@ -61,9 +64,12 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::ResourcesRead => read(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
         Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
-        Method::SetLevel => set_level(request),
-        // Its answer is a stream, and no response.
-        Method::Listen => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
+        Method::SetLevel => set_level(federation, request),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => tasks::carry(federation, request).await,
+        // Its answer is a stream, and no response; the other is only ever asked of servers.
+        Method::Listen | Method::TasksResult => {
+            Answer::refused(request, &RpcError::method_not_found(request.method.as_str()))
+        }
     }
 }
 
@@ -99,13 +105,19 @@ fn capabilities(federation: &Federation, revision: Revision, has_channel: bool) 
     if offers.completions && revision > Revision::V2024_11_05 {
         all.member("completions", "{}");
     }
+    // Legacy clients have tasks of another kind, which are not served.
+    if offers.tasks && revision == Revision::LATEST {
+        let mut extensions = ObjectWriter::open(all.name("extensions"));
+        extensions.member(task::EXTENSION, "{}");
+        extensions.close();
+    }
     all.close();
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A session says from which level on it wants to hear logs.
-fn set_level(request: Request<'_>) -> Answer {
-    let Some(session) = request.session else {
+/// A session says from which level on it wants to hear logs, if there are any.
+fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
+    let Some(session) = request.session.filter(|_| federation.offers.logging) else {
         return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
     };
     let level = request.params.string("level");
@@ -161,18 +173,8 @@ fn discovered(federation: &Federation) -> Vec<u8> {
 }
 
 fn list(federation: &Federation, request: Request<'_>) -> Answer {
-    if request
-        .params
-        .get("cursor")
-        .is_some_and(|cursor| cursor.get() != "null")
-    {
-        return Answer::refused(
-            request,
-            &RpcError::new(RpcError::INVALID_PARAMS, "params.cursor is not one of ours"),
-        );
-    }
     match List::of_method(request.method) {
-        Some(list) => Answer::ok(request, federation.index.list(list).result(request.revision)),
+        Some(list) => lists::answer(federation, request, list),
         None => Answer::refused(request, &RpcError::method_not_found(request.method.as_str())),
     }
 }
@@ -185,7 +187,7 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
             &RpcError::new(RpcError::INVALID_PARAMS, "params.name must be a string"),
         );
     };
-    match federation.index.list(list).target(&name) {
+    match federation.index.target(list, &name, request.audience) {
         Some(target) => match checked_headers(request, target) {
             Ok(()) => bridge::carry(federation, request, target).await,
             Err(refusal) => Answer {
@@ -217,7 +219,7 @@ async fn read(federation: &Federation, request: Request<'_>) -> Answer {
             &RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string"),
         );
     };
-    match federation.index.resource(&uri) {
+    match federation.index.resource(&uri, request.audience) {
         Some(target) => bridge::carry(federation, request, &target).await,
         None => {
             let code = match request.revision.era() {

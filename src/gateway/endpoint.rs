@@ -12,6 +12,7 @@ use super::post;
 use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
 use super::{access, get, legacy, old_sse, origin};
+use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::metrics::Outcome;
 
@@ -32,6 +33,12 @@ impl Endpoint {
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (parts, body) = request.into_parts();
+        if !is_within_bounds(&parts) {
+            return reply::plain(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the headers of a request have at most 64 KiB together\n",
+            );
+        }
         let origin = parts.headers.get(header::ORIGIN).cloned();
         let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback) {
             Err(denied) => reply::deny(denied),
@@ -66,7 +73,8 @@ impl Endpoint {
             Err(error) => {
                 tracing::debug!(federation = federation.name, reason = error.reason(), "not let in");
                 federation.metrics.request(None, Outcome::Refused, started.elapsed());
-                return reply::keep_out(&parts.headers, error);
+                let wants_null_id = legacy::wants_null_id(&self.shared.sessions, federation, &parts.headers);
+                return reply::keep_out(wants_null_id, error);
             }
         };
         let visit = Visit {
@@ -88,6 +96,13 @@ impl Endpoint {
             (Face::OldMessages, _) => reply::only("POST, OPTIONS", "only POST is served here\n"),
         }
     }
+}
+
+/// Whether the headers are small enough. How much of them is read is bounded before, but only roughly.
+fn is_within_bounds(parts: &http::request::Parts) -> bool {
+    let headers = parts.headers.iter();
+    let bytes: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
+    bytes + parts.uri.path().len() <= defaults::HEADER_BYTES_MAX
 }
 
 /// In which way a path is spoken to.

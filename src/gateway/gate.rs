@@ -1,16 +1,30 @@
 //! Whether who opened a stream may still hear what comes on it.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use super::access::{self, Principal};
 use super::visit::Visit;
-use crate::fleet::{Fleet, KeyDigest, News};
+use crate::fleet::{Federation, Fleet, KeyDigest, News};
 
-/// Holds what a stream was opened with against the access of its federation, whenever that changes.
+/// What a federation must serve for a stream to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Whatever it serves.
+    Nothing,
+    /// Legacy clients.
+    Legacy,
+    /// Legacy clients, in sessions.
+    Sessions,
+}
+
+/// Holds what a stream was opened with against what its federation lets in, whenever that changes.
 #[derive(Debug)]
 pub(super) struct Gate {
+    needs: Needs,
     fleet: Arc<ArcSwap<Fleet>>,
     federation: String,
     principal: Principal,
@@ -21,10 +35,18 @@ pub(super) struct Gate {
     checked: u64,
 }
 
+/// A gate that hears by itself what changes.
+#[derive(Debug)]
+pub(super) struct Guard {
+    gate: Gate,
+    news: watch::Receiver<News>,
+}
+
 impl Gate {
     /// The gate for a stream that `visit` opens while `news` tells the state of access.
-    pub(super) fn new(visit: &Visit, news: News) -> Self {
+    pub(super) fn new(visit: &Visit, needs: Needs, news: News) -> Self {
         Self {
+            needs,
             fleet: Arc::clone(&visit.shared.fleet),
             federation: visit.federation.name.clone(),
             principal: visit.principal.clone(),
@@ -43,7 +65,51 @@ impl Gate {
         let fleet = self.fleet.load();
         let federation = fleet.federation(&self.federation);
         federation.is_some_and(|served| {
-            self.is_local || access::still_admits(&served.access, &self.principal, self.key.as_ref())
+            let admits = self.is_local || access::still_admits(&served.access, &self.principal, self.key.as_ref());
+            admits && self.needs.are_met(served)
         })
     }
 }
+
+impl Needs {
+    fn are_met(self, by: &Federation) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Legacy => by.protocol.legacy,
+            Self::Sessions => by.protocol.legacy && by.sessions.enabled,
+        }
+    }
+}
+
+impl Guard {
+    /// The guard of what `visit` waits for.
+    pub(super) fn new(visit: &Visit) -> Self {
+        let mut news = visit.federation.changes.listen();
+        let now = *news.borrow_and_update();
+        // What has changed since the request came in is looked at too.
+        let mut gate = Gate::new(visit, Needs::Nothing, now);
+        gate.checked = UNCHECKED;
+        Self { gate, news }
+    }
+
+    /// Waits until who sent the request would not be let in any more.
+    pub(super) async fn shut(&mut self) {
+        loop {
+            let news = *self.news.borrow_and_update();
+            // What is not served any more is let finish.
+            if news.gone {
+                break;
+            }
+            if !self.gate.is_open(news) {
+                return;
+            }
+            if self.news.changed().await.is_err() {
+                break;
+            }
+        }
+        pending().await
+    }
+}
+
+/// No count of changes.
+const UNCHECKED: u64 = u64::MAX;

@@ -11,14 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::accept::names_events;
 use super::finished::{Event, Events, Finished};
-use super::gate::Gate;
+use super::gate::{Gate, Needs};
 use super::hub::{Heard, Listener, SessionHub, StreamId};
 use super::reply::{self, Reply};
 use super::session::Session;
 use super::stream;
+use super::viewer::Sight;
 use super::visit::Visit;
 use super::{legacy, modern};
-use crate::fleet::{Counts, News};
+use crate::fleet::News;
+use crate::index::Shown;
 use crate::mcp::{Revision, headers, subscription};
 use crate::metrics::{OpenStream, StreamKind};
 
@@ -28,7 +30,7 @@ struct Ear {
     news: watch::Receiver<News>,
     /// Whether the client knows that lists may change.
     hears_changes: bool,
-    epoch: u64,
+    sight: Sight,
     gate: Gate,
     stop: CancellationToken,
     heartbeat: Duration,
@@ -41,12 +43,9 @@ struct Ear {
     _counted: OpenStream,
 }
 
-/// The position in a stream of changes, as the ids of its events tell it.
+/// The position in a stream of changes, as the ids of its events tell it: what the client was told of lists last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Position {
-    epoch: u64,
-    counts: Counts,
-}
+struct Position(Shown);
 
 /// Opens the stream that is asked for.
 pub(super) fn answer(visit: &Visit) -> Reply {
@@ -82,7 +81,7 @@ fn events(visit: &Visit, session: &Session) -> Option<Events> {
     let (stream, number) = StreamId::of_event(id)?;
     let line = visit.shared.hub.resumable(session.id, stream)?;
     let keep_alive = visit.federation.streams.keep_alive;
-    stream::events(line, Some(number), None, keep_alive, Some(stream))
+    stream::resume(line, stream, number, keep_alive)
 }
 
 fn last_event(map: &HeaderMap) -> Option<&str> {
@@ -100,13 +99,18 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
     let changes = &visit.federation.changes;
     let mut news = changes.listen();
     let now = *news.borrow_and_update();
-    let told = position.map_or(now.counts, |position| position.counts_in(changes.epoch()));
+    let needs = match visit.channel {
+        Some(_) => Needs::Legacy,
+        None => Needs::Sessions,
+    };
+    let mut sight = Sight::of(visit, now);
+    let known = position.map(|Position(known)| known);
     let ear = Ear {
-        listener: SessionHub::listen(&visit.shared.hub, session.id, told),
-        gate: Gate::new(visit, now),
+        listener: SessionHub::listen(&visit.shared.hub, session.id, sight.shown(now), known),
+        sight,
+        gate: Gate::new(visit, needs, now),
         news,
         hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
-        epoch: changes.epoch(),
         stop: visit.stop().clone(),
         heartbeat: visit.federation.streams.heartbeat,
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
@@ -122,7 +126,8 @@ impl Ear {
     async fn next(&mut self) -> Option<Event> {
         let now = *self.news.borrow();
         if std::mem::take(&mut self.primes) {
-            return Some(Event::Priming(self.position(now.counts)));
+            let shown = self.sight.shown(now);
+            return Some(Event::Priming(self.position(shown)));
         }
         let silence = sleep(self.heartbeat);
         tokio::pin!(silence);
@@ -132,11 +137,12 @@ impl Ear {
             if news.gone || self.stop.is_cancelled() || !self.gate.is_open(news) {
                 return None;
             }
-            match self.listener.hear(self.hears_changes.then_some(news.counts)) {
+            let shown = self.hears_changes.then(|| self.sight.shown(news));
+            match self.listener.hear(shown) {
                 Heard::Message(message) => return Some(Event::message(message)),
-                Heard::Changed(kind, counts) => {
+                Heard::Changed(kind, told) => {
                     let message = subscription::list_changed(kind, None);
-                    let id = self.resumable.then(|| self.position(counts));
+                    let id = self.resumable.then(|| self.position(told));
                     return Some(Event::Message(message.into(), id));
                 }
                 Heard::Over => return None,
@@ -152,12 +158,8 @@ impl Ear {
         }
     }
 
-    fn position(&self, counts: Counts) -> String {
-        let position = Position {
-            epoch: self.epoch,
-            counts,
-        };
-        position.id(self.listener.number())
+    fn position(&self, told: Shown) -> String {
+        Position(told).id(self.listener.number())
     }
 }
 
@@ -171,38 +173,24 @@ async fn until(moment: Option<Instant>) {
 impl Position {
     /// The id of the event that leads here on the stream of this number.
     fn id(self, stream: u64) -> String {
-        let Counts {
+        let Shown {
             tools,
             resources,
             prompts,
-        } = self.counts;
-        format!("{PREFIX}{:x}.{stream}.{tools}.{resources}.{prompts}", self.epoch)
+        } = self.0;
+        format!("{PREFIX}{stream}.{tools:x}.{resources:x}.{prompts:x}")
     }
 
     fn parse(id: &str) -> Option<Self> {
         let mut parts = id.strip_prefix(PREFIX)?.split('.');
-        let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let mut numbers = parts.map(|part| part.parse::<u64>().ok());
-        let (_stream, tools, resources, prompts) =
-            (numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??);
-        numbers.next().is_none().then_some(Self {
-            epoch,
-            counts: Counts {
-                tools,
-                resources,
-                prompts,
-            },
-        })
-    }
-
-    /// The counts, if they were counted in `epoch`; else some that differ from all there are, since anything may have
-    /// changed meanwhile.
-    fn counts_in(self, epoch: u64) -> Counts {
-        if epoch == self.epoch {
-            self.counts
-        } else {
-            Counts::UNKNOWN
-        }
+        let _stream: u64 = parts.next()?.parse().ok()?;
+        let mut digests = parts.map(|part| u64::from_str_radix(part, 16).ok());
+        let (tools, resources, prompts) = (digests.next()??, digests.next()??, digests.next()??);
+        digests.next().is_none().then_some(Self(Shown {
+            tools,
+            resources,
+            prompts,
+        }))
     }
 }
 
@@ -213,26 +201,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_read_back_and_counts_only_in_its_epoch() {
-        let position = Position {
-            epoch: 0xfeed,
-            counts: Counts {
-                tools: 1,
-                resources: 20,
-                prompts: 300,
-            },
-        };
+    fn a_position_is_read_back() {
+        let position = Position(Shown {
+            tools: 1,
+            resources: 0xfeed,
+            prompts: u64::MAX,
+        });
         let id = position.id(7);
-        assert_eq!(id, "changes.feed.7.1.20.300");
+        assert_eq!(id, "changes.7.1.feed.ffffffffffffffff");
         assert_eq!(Position::parse(&id), Some(position));
-        assert_eq!(position.counts_in(0xfeed), position.counts);
-        assert_eq!(position.counts_in(1), Counts::UNKNOWN);
         for wrong in [
             "",
             "changes.",
-            "changes.feed.7.1.20",
-            "changes.feed.7.1.20.300.4",
-            "changes.x.1.1.1.1",
+            "changes.7.1.20",
+            "changes.7.1.20.300.4",
+            "changes.x.1.1.1",
         ] {
             assert_eq!(Position::parse(wrong), None, "{wrong}");
         }

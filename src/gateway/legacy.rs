@@ -48,12 +48,21 @@ pub fn admitted(protocol: ProtocolPlan, params: Option<&Members<'_>>, map: Optio
 }
 
 /// The revision that a handshake with these parameters ends with.
+///
+/// # Errors
+/// They name no revision, or one that is unknown where that is refused; or declare capabilities that are no object.
 pub fn negotiated(protocol: ProtocolPlan, params: Option<&Members<'_>>) -> Result<Revision, Refusal> {
     let requested = params.and_then(|members| members.string("protocolVersion"));
     let requested = requested.ok_or_else(|| {
         let error = RpcError::new(RpcError::INVALID_PARAMS, "params.protocolVersion must be a string");
         refusal(StatusCode::OK, error)
     })?;
+    if let Some(declared) = params.and_then(|members| members.get("capabilities"))
+        && !declared.get().starts_with('{')
+    {
+        let text = "params.capabilities must be an object; a client that can do nothing special sends {}";
+        return Err(refusal(StatusCode::OK, RpcError::new(RpcError::INVALID_PARAMS, text)));
+    }
     let is_known = requested.is_empty() || Revision::LEGACY.iter().any(|r| r.as_str() == requested.trim());
     if protocol.rejects_unknown && !is_known {
         return Err(refusal(StatusCode::OK, unsupported(&requested)));
@@ -135,10 +144,17 @@ pub fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
 }
 
-/// Whether an error that answers no particular request must say so with `id: null`: revisions up to 2025-06-18
-/// demand the member, later ones leave it out.
-pub fn wants_null_id(map: &HeaderMap) -> bool {
-    !modern::claimed_by_headers(map) && revision(map).is_ok_and(|revision| revision <= Revision::V2025_06_18)
+/// Whether an error that answers no particular request must say so with `id: null`, as far as headers tell: revisions up
+/// to 2025-06-18 demand the member, later ones leave it out. What the session agreed on goes before the version header,
+/// whoever sends it: it may be refused for that very reason.
+pub fn wants_null_id(sessions: &Sessions, federation: &Federation, map: &HeaderMap) -> bool {
+    if modern::claimed_by_headers(map) {
+        return false;
+    }
+    let token = map.get(headers::SESSION_ID);
+    let agreed = token.and_then(|token| sessions.agreed_on(token.as_bytes(), &federation.name, now()));
+    let spoken = agreed.or_else(|| revision(map).ok());
+    spoken.is_some_and(|revision| revision <= Revision::V2025_06_18)
 }
 
 #[cfg(test)]
@@ -158,6 +174,27 @@ mod tests {
         let refused = revision(&with_version("2023-01-01")).unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.error.code), (400, -32602));
         assert_eq!(refused.error.data.unwrap()["requested"], "2023-01-01");
+    }
+
+    #[test]
+    fn a_handshake_declares_capabilities_in_an_object_if_at_all() {
+        let negotiated = |params: &str| negotiated(ProtocolPlan::default(), Members::parse(params).as_ref());
+        for declared in ["", r#","capabilities":{}"#, r#","capabilities":{"roots":{}}"#] {
+            let params = format!(r#"{{"protocolVersion":"2025-06-18"{declared}}}"#);
+            assert_eq!(negotiated(&params), Ok(Revision::V2025_06_18), "{params}");
+        }
+        for declared in ["[]", "null", "\"{}\"", "1", "true"] {
+            let refused = negotiated(&format!(
+                r#"{{"protocolVersion":"2025-06-18","capabilities":{declared}}}"#
+            ));
+            let refused = refused.unwrap_err();
+            assert_eq!(
+                (refused.status.as_u16(), refused.error.code),
+                (200, -32602),
+                "{declared}"
+            );
+            assert!(refused.error.message.contains("sends {}"), "{}", refused.error.message);
+        }
     }
 
     #[test]

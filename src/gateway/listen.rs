@@ -8,12 +8,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::bridge::session_lanes;
 use super::finished::{Content, Event, Finished};
-use super::gate::Gate;
+use super::gate::{Gate, Needs};
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
+use super::tasks;
 use super::updates::Updates;
+use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
-use crate::fleet::{Counts, News, Place};
+use crate::fleet::{News, Place};
+use crate::index::Shown;
 use crate::mcp::subscription::{self, Filter, ListKind};
 use crate::mcp::{Id, Members, Method, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
@@ -25,9 +28,11 @@ struct Subscription {
     /// What of its wishes is honoured.
     filter: Filter,
     updates: Updates,
+    tasks: tasks::Changes,
     server_info: String,
     news: watch::Receiver<News>,
-    told: Counts,
+    sight: Sight,
+    told: Shown,
     gate: Gate,
     stop: CancellationToken,
     heartbeat: Duration,
@@ -56,6 +61,15 @@ pub(super) async fn open(
     takes_events: bool,
 ) -> Result<Finished, Refusal> {
     let mut filter = Filter::read(params).map_err(|error| refusal(StatusCode::BAD_REQUEST, error))?;
+    match (filter.tasks.is_empty(), visit.federation.offers.tasks) {
+        (true, _) => {}
+        (false, true) => {
+            let own = params.and_then(|params| Members::parse(params.get("_meta")?.get()));
+            tasks::declared(own.as_ref())?;
+        }
+        // What nobody tells of is left out, as is every other wish that is not known.
+        (false, false) => filter.tasks.clear(),
+    }
     if !takes_events {
         let text = "the answer is an event stream: Accept must list text/event-stream";
         let error = RpcError::new(RpcError::INVALID_REQUEST, text);
@@ -68,26 +82,36 @@ pub(super) async fn open(
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
+    let mut sight = Sight::of(visit, now);
+    let audience = Viewer::of(visit).audience(federation);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
     let owner = session_lanes::owner_without_session(&visit.principal);
+    let subscribing = async {
+        tokio::join!(
+            Updates::of(federation, &owner, &filter.uris, audience),
+            tasks::Changes::of(visit, audience, &filter.tasks)
+        )
+    };
     let subscribed = tokio::select! {
         biased;
-        subscribed = Updates::of(federation, &owner, &filter.uris) => Some(subscribed),
+        subscribed = subscribing => Some(subscribed),
         () = withdrawn(begun.as_ref()) => None,
     };
-    let Some((updates, accepted)) = subscribed else {
+    let Some(((updates, uris), (tasks, names))) = subscribed else {
         return Ok(Finished::nothing(StatusCode::ACCEPTED));
     };
-    filter.uris = accepted;
+    (filter.uris, filter.tasks) = (uris, names);
     let subscription = Subscription {
         id: id.as_json().into(),
         filter,
         updates,
+        tasks,
         server_info: federation.server_info.clone(),
         news,
-        told: now.counts,
-        gate: Gate::new(visit, now),
+        told: sight.shown(now),
+        sight,
+        gate: Gate::new(visit, Needs::Nothing, now),
         stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,
@@ -134,8 +158,9 @@ impl Subscription {
             if !self.gate.is_open(news) {
                 return None;
             }
-            if let Some(kind) = self.untold(news.counts) {
-                *self.told.of_mut(kind) = news.counts.of(kind);
+            let shown = self.sight.shown(news);
+            if let Some(kind) = self.untold(shown) {
+                *self.told.of_mut(kind) = shown.of(kind);
                 return Some(Event::message(subscription::list_changed(kind, Some(&self.id))));
             }
             tokio::select! {
@@ -147,13 +172,16 @@ impl Subscription {
                 params = self.updates.next() => {
                     return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }
+                change = self.tasks.next() => if let Some(message) = change.message(&self.id) {
+                    return Some(Event::message(message));
+                },
                 () = &mut silence => return Some(Event::Ping),
             }
         }
     }
 
     /// A wanted list that has changed since it was told.
-    fn untold(&self, now: Counts) -> Option<ListKind> {
+    fn untold(&self, now: Shown) -> Option<ListKind> {
         let mut wanted = ListKind::ALL.into_iter().filter(|kind| self.filter.wants(*kind));
         wanted.find(|kind| self.told.of(*kind) != now.of(*kind))
     }

@@ -40,11 +40,16 @@ pub fn check(
 ) -> Result<Method, Refusal> {
     let version = match VersionClaim::of(own_meta) {
         VersionClaim::Named(version) => version,
-        VersionClaim::None | VersionClaim::Malformed => return Err(missing_meta(meta::PROTOCOL_VERSION)),
+        VersionClaim::None | VersionClaim::Malformed => {
+            return Err(missing_meta(meta::PROTOCOL_VERSION, "a string, such as \"2026-07-28\""));
+        }
     };
     let capabilities = own_meta.and_then(|m| m.get(meta::CLIENT_CAPABILITIES));
     if !capabilities.is_some_and(|raw| raw.get().starts_with('{')) {
-        return Err(missing_meta(meta::CLIENT_CAPABILITIES));
+        return Err(missing_meta(
+            meta::CLIENT_CAPABILITIES,
+            "an object; a client that can do nothing special sends {}",
+        ));
     }
     if let Some(map) = map {
         matches_if_present(map, headers::PROTOCOL_VERSION, &version)?;
@@ -135,8 +140,8 @@ fn mismatch(message: String) -> Refusal {
     )
 }
 
-fn missing_meta(key: &str) -> Refusal {
-    let details = format!("params._meta[{key:?}] is missing or of the wrong type");
+fn missing_meta(key: &str, wanted: &str) -> Refusal {
+    let details = format!("params._meta[{key:?}] must be {wanted}");
     let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Invalid params: {details}"));
     refusal(StatusCode::BAD_REQUEST, error.with_data(json!({"details": details})))
 }

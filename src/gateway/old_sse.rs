@@ -1,34 +1,42 @@
 //! The transport of 2024-11-05: a stream on which a client is told everything, and an address to which it sends
-//! everything. The stream is its session: when it closes, the session ends with all that is going on of it.
+//! everything; together a channel. The stream is its session: when it closes, the session ends with all that is going
+//! on of it.
 
-use std::sync::Arc;
+use std::future::pending;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures::stream::unfold;
-use futures::{FutureExt, StreamExt};
 use http::StatusCode;
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use super::accept::names_events;
+use super::channel::Channel;
 use super::finished::{Event, Events, Finished};
-use super::old_streams::OldStream;
+use super::gate::{Gate, Needs};
 use super::reply::{self, Reply};
 use super::session::SessionId;
-use super::visit::Visit;
-use super::{get, legacy, post, rpc, stream};
+use super::talk::Talk;
+use super::visit::{Shared, Visit};
+use super::{legacy, post};
 use crate::defaults;
+use crate::fleet::News;
 
-/// An open stream on the side of its connection; when dropped, the session ends.
+/// An open stream on the side of its connection; when dropped, the talk on its channel ends.
 struct Face {
-    visit: Visit,
-    stream: Arc<OldStream>,
+    shared: Arc<Shared>,
+    name: String,
     /// Where messages are sent to, which is told first.
     address: Option<String>,
-    said: Events,
-    heard: Events,
-    /// When the handshake must be over.
-    patience: Instant,
+    channel: Weak<Channel>,
+    said: mpsc::Receiver<Bytes>,
+    news: watch::Receiver<News>,
+    gate: Gate,
+    keep_alive: Duration,
+    /// When the handshake must be over, if it is not known to be.
+    patience: Option<Instant>,
 }
 
 /// Opens the stream that is asked for.
@@ -40,8 +48,7 @@ pub(super) fn open(visit: Visit) -> Reply {
         let text = "this is an event stream: Accept must list text/event-stream\n";
         return reply::plain(StatusCode::NOT_ACCEPTABLE, text);
     }
-    let events = SessionId::random().and_then(|id| Face::events(visit, id));
-    match events {
+    match Face::events(visit) {
         Some(events) => reply::events(events),
         None => reply::plain(StatusCode::INTERNAL_SERVER_ERROR, "Failed to create session\n"),
     }
@@ -49,59 +56,48 @@ pub(super) fn open(visit: Visit) -> Reply {
 
 /// Takes the message that comes as `body` to the stream that `query` names; its answer is told there.
 pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> Reply {
+    let gone = || reply::plain(StatusCode::NOT_FOUND, "Session not found\n");
     let name = query.and_then(|query| query.split('&').find_map(|part| part.strip_prefix(PARAMETER)));
-    let stream = name.and_then(|name| visit.shared.old_streams.find(name));
-    let own =
-        |stream: &Arc<OldStream>| stream.federation == visit.federation.name && stream.principal == visit.principal;
-    let Some(stream) = stream.filter(own) else {
-        return reply::plain(StatusCode::NOT_FOUND, "Session not found\n");
+    let Some(letterbox) = name.and_then(|name| visit.shared.old_streams.find(name, &visit)) else {
+        return gone();
     };
-    let body = match post::body(&visit, body).await {
-        Ok(body) => body,
+    let message = match post::body(&visit, body).await {
+        Ok(message) => message,
         Err(reply) => return *reply,
     };
-    let place = Arc::clone(&stream.places).try_acquire_owned();
-    let Some(place) = place.ok().filter(|_| stream.line.has_room()) else {
+    let Some(place) = letterbox.place() else {
         let text = "too much is going on of this session; read its stream, and send this again later\n";
         return reply::plain(StatusCode::SERVICE_UNAVAILABLE, text);
     };
-    tokio::spawn(async move {
-        tokio::select! {
-            () = stream.closed.cancelled() => {}
-            () = work(&stream, &visit, &body) => {}
-        }
-        drop(place);
-    });
-    reply::whole(Finished::text(StatusCode::ACCEPTED, "Accepted"))
-}
-
-/// Works on a message, and says on the stream what it comes to.
-async fn work(stream: &OldStream, visit: &Visit, body: &Bytes) {
-    let finished = rpc::answer_on_stream(visit, body, stream).await;
-    for message in finished.content.into_messages() {
-        stream.line.tell(Bytes::from(message));
+    if letterbox.take(message, place) {
+        reply::whole(Finished::text(StatusCode::ACCEPTED, "Accepted"))
+    } else {
+        gone()
     }
 }
 
 impl Face {
-    fn events(visit: Visit, id: SessionId) -> Option<Events> {
-        let stream = Arc::new(OldStream::new(id, &visit.federation.name, &visit.principal));
-        let address = format!("messages?{PARAMETER}{id}");
-        let keep_alive = visit.federation.streams.keep_alive;
-        let said = stream::events(stream.line.clone(), None, None, keep_alive, None)?;
-        let hearing = {
-            let (stream, visit) = (Arc::clone(&stream), visit.clone());
-            async move { get::hear_once(&visit, &*stream.begun().await) }
-        };
-        visit.shared.old_streams.insert(&stream);
+    fn events(visit: Visit) -> Option<Events> {
+        let (out, said) = mpsc::channel(defaults::CHANNEL_QUEUE);
+        let name = SessionId::random()?.to_string();
+        let channel = Arc::new(Channel::new(out, false, visit.shared.stop.child_token())?);
+        let mut news = visit.federation.changes.listen();
+        let now = *news.borrow_and_update();
+        let incoming = visit.shared.old_streams.open(&name, &visit);
         let face = Self {
-            visit,
-            stream,
-            address: Some(address),
+            shared: Arc::clone(&visit.shared),
+            address: Some(format!("messages?{PARAMETER}{name}")),
+            name,
+            channel: Arc::downgrade(&channel),
             said,
-            heard: Box::pin(hearing.flatten_stream()),
-            patience: Instant::now() + defaults::HEADER_TIMEOUT,
+            news,
+            gate: Gate::new(&visit, Needs::Legacy, now),
+            keep_alive: visit.federation.streams.keep_alive,
+            patience: Some(Instant::now() + defaults::HEADER_TIMEOUT),
         };
+        let federation = visit.federation.name.clone();
+        let talk = Talk::new(visit.shared, federation, visit.principal, visit.headers, channel);
+        tokio::spawn(talk.go_on(incoming, defaults::DRAIN_TIMEOUT));
         let next = async |mut face: Self| face.next().await.map(|event| (event, face));
         Some(Box::pin(unfold(face, next)))
     }
@@ -110,23 +106,42 @@ impl Face {
         if let Some(address) = self.address.take() {
             return Some(Event::Address(address));
         }
-        let silent = self.stream.session().is_none();
-        tokio::select! {
-            biased;
-            event = self.said.next() => event,
-            event = self.heard.next() => event,
-            () = self.visit.shared.stop.cancelled() => None,
-            () = sleep_until(self.patience), if silent => None,
+        let silence = sleep(self.keep_alive);
+        tokio::pin!(silence);
+        loop {
+            let news = *self.news.borrow_and_update();
+            if news.gone || !self.gate.is_open(news) {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                // At the end of the talk there is nobody left who could say anything.
+                message = self.said.recv() => return message.map(Event::message),
+                changed = self.news.changed() => if changed.is_err() {
+                    return None;
+                },
+                () = until(self.patience) => {
+                    self.patience = None;
+                    if self.channel.upgrade().is_none_or(|channel| channel.session().is_none()) {
+                        return None;
+                    }
+                }
+                () = &mut silence => return Some(Event::Ping),
+            }
         }
     }
 }
 
 impl Drop for Face {
     fn drop(&mut self) {
-        self.visit.shared.old_streams.remove(&self.stream);
-        self.stream.closed.cancel();
-        self.stream.line.cut();
-        self.visit.end(self.stream.id);
+        self.shared.old_streams.close(&self.name);
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
     }
 }
 

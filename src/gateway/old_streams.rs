@@ -1,90 +1,76 @@
-//! The streams of the transport of 2024-11-05 that are open here.
+//! Where clients of the transport of 2024-11-05 post to: one address for each of their streams that is open here.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, Semaphore};
-use tokio_util::sync::CancellationToken;
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::access::Principal;
-use super::line::Line;
-use super::session::{Session, SessionId};
+use super::talk::Incoming;
+use super::visit::Visit;
 use crate::defaults;
 
 /// All of them, by the names in their addresses.
-#[derive(Debug, Default)]
-pub struct OldStreams(Mutex<HashMap<String, Arc<OldStream>>>);
+#[derive(Default)]
+pub struct OldStreams(Mutex<HashMap<String, Letterbox>>);
 
-/// One open stream. It is a session from the handshake on.
-#[derive(Debug)]
-pub(super) struct OldStream {
-    pub(super) id: SessionId,
-    pub(super) federation: String,
-    pub(super) principal: Principal,
-    /// What is said on it.
-    pub(super) line: Line,
-    /// Places for messages that are worked on.
-    pub(super) places: Arc<Semaphore>,
-    /// Cancelled when it is closed.
-    pub(super) closed: CancellationToken,
-    session: OnceLock<Arc<Session>>,
-    begun: Notify,
+/// Takes what is posted for one stream.
+#[derive(Clone)]
+pub(super) struct Letterbox {
+    federation: String,
+    principal: Principal,
+    taken: mpsc::Sender<Incoming>,
+    places: Arc<Semaphore>,
 }
 
 impl OldStreams {
-    /// The stream of this name.
-    pub(super) fn find(&self, name: &str) -> Option<Arc<OldStream>> {
-        self.lock().get(name).cloned()
+    /// Where goes what `visit` posts to the address of this name; `None` where that is not its own.
+    pub(super) fn find(&self, name: &str, visit: &Visit) -> Option<Letterbox> {
+        let found = self.lock().get(name).cloned()?;
+        let is_own = found.federation == visit.federation.name && found.principal == visit.principal;
+        is_own.then_some(found)
     }
 
-    pub(super) fn insert(&self, stream: &Arc<OldStream>) {
-        self.lock().insert(stream.id.to_string(), Arc::clone(stream));
+    /// Lets whoever sends `visit` post under `name`, and gives what they will post.
+    pub(super) fn open(&self, name: &str, visit: &Visit) -> mpsc::Receiver<Incoming> {
+        let (taken, incoming) = mpsc::channel(defaults::OLD_STREAM_MESSAGES_MAX);
+        let letterbox = Letterbox {
+            federation: visit.federation.name.clone(),
+            principal: visit.principal.clone(),
+            taken,
+            places: Arc::new(Semaphore::new(defaults::OLD_STREAM_MESSAGES_MAX)),
+        };
+        self.lock().insert(name.to_owned(), letterbox);
+        incoming
     }
 
-    pub(super) fn remove(&self, stream: &OldStream) {
-        self.lock().remove(&stream.id.to_string());
+    /// Takes nothing more under `name`.
+    pub(super) fn close(&self, name: &str) {
+        self.lock().remove(name);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<OldStream>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Letterbox>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OldStream {
-    /// A stream that `principal` opens to `federation`.
-    pub(super) fn new(id: SessionId, federation: &str, principal: &Principal) -> Self {
-        Self {
-            id,
-            federation: federation.to_owned(),
-            principal: principal.clone(),
-            line: Line::new(),
-            places: Arc::new(Semaphore::new(defaults::OLD_STREAM_MESSAGES_MAX)),
-            closed: CancellationToken::new(),
-            session: OnceLock::new(),
-            begun: Notify::new(),
-        }
+impl Letterbox {
+    /// A place for one more message, if there is one. It is given back when the answer is on its way.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    /// The session, if the handshake is over.
-    pub(super) fn session(&self) -> Option<&Session> {
-        self.session.get().map(Arc::as_ref)
+    /// Takes `message`. False where the stream has ended.
+    pub(super) fn take(&self, message: Bytes, place: OwnedSemaphorePermit) -> bool {
+        // There is room for as many as there are places.
+        self.taken.try_send(Incoming::Message(message, Some(place))).is_ok()
     }
+}
 
-    /// Begins the session. Whoever shakes hands twice is who it was the first time.
-    pub(super) fn begin(&self, session: Session) {
-        if self.session.set(Arc::new(session)).is_ok() {
-            self.begun.notify_waiters();
-        }
-    }
-
-    /// The session, once the handshake is over.
-    pub(super) async fn begun(&self) -> Arc<Session> {
-        loop {
-            let begun = self.begun.notified();
-            if let Some(session) = self.session.get() {
-                return Arc::clone(session);
-            }
-            begun.await;
-        }
+impl fmt::Debug for OldStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OldStreams").field("open", &self.lock().len()).finish()
     }
 }

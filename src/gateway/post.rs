@@ -1,12 +1,16 @@
 //! A POST: its body is read within limits, and its answer comes whole or, if it takes its time, as an event stream.
 
+use std::future::pending;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 use hyper::body::Incoming;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Duration, sleep, timeout};
 
 use super::accept::{accepts, is_json, is_plain, names_events};
 use super::finished::Finished;
+use super::gate::Guard;
 use super::line::Line;
 use super::modern::{Refusal, refusal};
 use super::reply::{self, Reply};
@@ -33,9 +37,9 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
     };
     let takes_events = names_events(&visit.headers);
     let (streams, hub) = (visit.federation.streams, visit.shared.hub.clone());
-    let line = Line::new();
+    let (visit, line) = (Arc::new(visit), Line::new());
     let mut work = Work::new(
-        rpc::work(visit, body, line.clone(), takes_events),
+        rpc::work(Arc::clone(&visit), body, line.clone(), takes_events),
         line.clone(),
         hub,
         streams.resume,
@@ -47,15 +51,30 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
         biased;
         finished = &mut work => Some(finished),
         () = line.news() => None,
-        () = sleep(streams.delay) => None,
+        () = long_enough(&line, streams.delay) => None,
+    };
+    let is_streamed = |finished: &Finished| {
+        let at_once = streams.delay == Some(Duration::ZERO) && line.may_take_time();
+        line.has_news() || at_once && finished.status == StatusCode::OK
     };
     match finished {
-        Some(finished) if !line.has_news() => reply::whole(finished),
-        finished => match stream::open(work, finished, streams.keep_alive) {
+        Some(finished) if !is_streamed(&finished) => reply::whole(finished),
+        finished => match stream::open(work, finished, Guard::new(&visit), streams.keep_alive) {
             Some(events) => reply::events(events),
             None => reply::whole(Finished::nothing(StatusCode::ACCEPTED)),
         },
     }
+}
+
+/// Waits for `delay`, after which an answer comes on a stream, if it may do so.
+async fn long_enough(line: &Line, delay: Option<Duration>) {
+    if let Some(delay) = delay {
+        sleep(delay).await;
+        if line.may_take_time() {
+            return;
+        }
+    }
+    pending().await
 }
 
 /// The message that comes as `body`, unread; or the answer to one that is not taken.

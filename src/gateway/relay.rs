@@ -68,10 +68,9 @@ impl Logs {
 impl Relay {
     /// The relay to `out` for a request with this `_meta`.
     pub(super) fn new(meta: Option<&Members<'_>>, logs: Logs, out: Line) -> Self {
-        let token = meta.and_then(|own| own.get(meta::PROGRESS_TOKEN));
         Self {
             out,
-            progress_token: token.map(|raw| raw.get().to_owned()),
+            progress_token: meta.and_then(meta::progress_token).map(str::to_owned),
             logs,
             progress: Mutex::default(),
         }
@@ -165,6 +164,24 @@ mod tests {
         let expected = PROGRESS.replace(":3,", ":\"t\",");
         assert_eq!(heard(r#"{"progressToken":"t"}"#, PROGRESS), Some(expected));
         assert_eq!(heard("{}", PROGRESS), None);
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_echoed() {
+        for token in ["7", "-7", "\"\"", "123456789012345678901234567890", "1.0", "1e3"] {
+            let expected = PROGRESS.replace(":3,", &format!(":{token},"));
+            assert_eq!(
+                heard(&format!(r#"{{"progressToken":{token}}}"#), PROGRESS),
+                Some(expected)
+            );
+        }
+        for token in ["1.5", "null", "true", "{}", "[1]", "1e400", "1e-3"] {
+            assert_eq!(
+                heard(&format!(r#"{{"progressToken":{token}}}"#), PROGRESS),
+                None,
+                "{token}"
+            );
+        }
     }
 
     #[test]

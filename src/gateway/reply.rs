@@ -7,7 +7,6 @@ use http_body_util::Full;
 
 use super::access::AccessError;
 use super::finished::{Content, Events, Finished, ReplyBody, batch_of};
-use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::origin::Denied;
 use super::session::SessionError;
@@ -43,14 +42,14 @@ pub(super) fn without_session(error: SessionError) -> Finished {
 }
 
 /// The answer to a request that is not let in (RFC 6750 section 3).
-pub(super) fn keep_out(headers: &HeaderMap, error: AccessError) -> Reply {
+pub(super) fn keep_out(wants_null_id: bool, error: AccessError) -> Reply {
     let (status, challenge) = match error {
         AccessError::Missing => (StatusCode::UNAUTHORIZED, Some("Bearer")),
         AccessError::Unknown => (StatusCode::UNAUTHORIZED, Some("Bearer error=\"invalid_token\"")),
         AccessError::Closed => (StatusCode::SERVICE_UNAVAILABLE, None),
     };
     let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
-    let mut reply = whole(refuse(legacy::wants_null_id(headers), None, &refusal(status, error)));
+    let mut reply = whole(refuse(wants_null_id, None, &refusal(status, error)));
     if let Some(challenge) = challenge {
         reply
             .headers_mut()

@@ -1,5 +1,7 @@
 //! One JSON-RPC message of a client: which era's rules it is under, and what they say of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -7,185 +9,118 @@ use super::bridge::session_lanes;
 use super::dispatch::{self, dispatch};
 use super::finished::Finished;
 use super::line::{Caller, Line};
-use super::modern::{Refusal, refusal};
-use super::old_streams::OldStream;
+use super::message::{Asked, Message};
+use super::modern::refusal;
 use super::reply::without_session;
 use super::session::Session;
+use super::told::{Counting, Told};
+use super::viewer::Viewer;
 use super::visit::Visit;
 use super::{batch, legacy, listen, modern};
 use crate::defaults;
-use crate::mcp::meta::VersionClaim;
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
+
+/// The line to who sends a message.
+#[derive(Clone, Copy)]
+pub(super) struct Hearing<'a> {
+    pub(super) line: &'a Line,
+    /// Whether anything can be said on it before the answer.
+    pub(super) takes_events: bool,
+}
 
 /// The client that sends a message, as far as the era's rules need to know it.
 #[derive(Clone, Copy)]
 pub(super) struct Client<'a> {
     pub(super) session: Option<&'a Session>,
     pub(super) revision: Revision,
-    /// The line to it.
-    pub(super) line: &'a Line,
-    pub(super) takes_events: bool,
+    pub(super) hearing: Hearing<'a>,
 }
 
-/// What a message came to, and how it is counted, if it is a request.
-struct Told {
-    method: Option<Method>,
-    outcome: Option<Outcome>,
-    finished: Finished,
+/// How a message came.
+enum Came<'a> {
+    Alone(Hearing<'a>),
+    InBatchOf(Client<'a>),
 }
 
-/// A message with those of its parts that are read.
-#[derive(Clone, Copy)]
-struct Message<'a> {
-    kind: Kind<'a>,
-    params: Option<&'a Members<'a>>,
-    meta: Option<&'a Members<'a>>,
-    /// Whether it has parameters that cannot be read.
-    is_spoilt: bool,
-    /// All of it.
-    body: &'a Bytes,
-}
-
-/// A request in it.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    id: Id<'a>,
-    method: &'a str,
-}
-
-/// Answers what came as `body`, a message or a batch of them.
-pub(super) async fn work(visit: Visit, body: Bytes, line: Line, takes_events: bool) -> Finished {
-    match answer(&visit, &body, &line, takes_events).await {
-        Some(finished) => finished,
-        None => batch::answer(&visit, &body, &line).await,
+/// Answers what came as `body`, a message or a batch of them; what is said before the answer goes to `line`, if its
+/// other end `takes_events`.
+pub(super) async fn work(visit: Arc<Visit>, body: Bytes, line: Line, takes_events: bool) -> Finished {
+    let hearing = Hearing {
+        line: &line,
+        takes_events,
+    };
+    match Envelope::parse(&body, defaults::JSON_DEPTH_MAX) {
+        // Some Legacy clients may send them.
+        Err(MessageError::Batch) if !visit.claims_modern() => batch::answer(&visit, &body, hearing).await,
+        read => answer(&visit, read, &body, Came::Alone(hearing)).await,
     }
 }
 
-/// Answers the message in `body`, and counts it if it is a request; what is said before the answer goes to `line`.
-/// `None` where it is no message but a batch, which some Legacy clients may send.
-async fn answer(visit: &Visit, body: &Bytes, line: &Line, takes_events: bool) -> Option<Finished> {
-    let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
-        Err(MessageError::Batch) if !visit.claims_modern() => {
-            return None;
+/// Answers one message of a batch from `client`; with nothing where it asks for nothing.
+pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>) -> Finished {
+    let read = Envelope::parse(part, defaults::JSON_DEPTH_MAX);
+    answer(visit, read, part, Came::InBatchOf(client)).await
+}
+
+/// Answers the message in `body`, as it was `read`, and counts it if it is a request.
+async fn answer(visit: &Visit, read: Result<Envelope<'_>, MessageError>, body: &Bytes, came: Came<'_>) -> Finished {
+    let told = match &read {
+        Err(error) => Told::malformed(visit, None, error),
+        Ok(envelope) => match (Message::of(envelope, body), came) {
+            (Err(error), _) => Told::malformed(visit, envelope.id.and_then(Id::from_raw), &error),
+            (Ok(message), Came::Alone(hearing)) => alone(visit, &message, hearing).await,
+            (Ok(message), Came::InBatchOf(client)) => in_batch(visit, &message, client).await,
+        },
+    };
+    told.counted(visit)
+}
+
+async fn in_batch(visit: &Visit, message: &Message<'_>, client: Client<'_>) -> Told {
+    match message.asked() {
+        Some(asked) if message.claims_modern() || message.is_handshake() => {
+            let text = "a batch has neither initialize nor requests of later revisions in it";
+            let error = RpcError::new(RpcError::INVALID_REQUEST, text);
+            Told::refused(visit, Some(asked.id), &refusal(StatusCode::OK, error))
         }
-        Err(error) => malformed(visit, None, &error),
-        Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
-            Ok(kind) => {
-                let (params, meta) = parts(&envelope);
-                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
-                single(visit, message, line, takes_events).await
-            }
-        },
-    };
-    Some(counted(visit, told))
-}
-
-/// Answers one message of a batch from `client`; `None` where it asks for nothing.
-pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>) -> Option<Finished> {
-    let told = match Envelope::parse(part, defaults::JSON_DEPTH_MAX) {
-        Err(error) => malformed(visit, None, &error),
-        Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
-            Ok(kind) => {
-                let (params, meta) = parts(&envelope);
-                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), part);
-                match message.asked() {
-                    None => {
-                        in_session(visit, message, client).await;
-                        return None;
-                    }
-                    Some(asked) if message.claims_modern() || message.is_handshake() => {
-                        let text = "a batch has neither initialize nor requests of later revisions in it";
-                        let error = RpcError::new(RpcError::INVALID_REQUEST, text);
-                        refused(visit, Some(asked.id), &refusal(StatusCode::OK, error))
-                    }
-                    Some(_) => in_session(visit, message, client).await,
-                }
-            }
-        },
-    };
-    Some(counted(visit, told))
-}
-
-/// Answers a message that came for `stream`, in the transport of 2024-11-05; what is said before goes to its line.
-pub(super) async fn answer_on_stream(visit: &Visit, body: &Bytes, stream: &OldStream) -> Finished {
-    let told = match Envelope::parse(body, defaults::JSON_DEPTH_MAX) {
-        Err(error) => malformed(visit, None, &error),
-        Ok(envelope) => match envelope.kind() {
-            Err(error) => malformed(visit, envelope.id.and_then(Id::from_raw), &error),
-            Ok(kind) => {
-                let (params, meta) = parts(&envelope);
-                let message = Message::new(kind, &envelope, params.as_ref(), meta.as_ref(), body);
-                on_stream(visit, message, stream).await
-            }
-        },
-    };
-    counted(visit, told)
-}
-
-async fn on_stream(visit: &Visit, message: Message<'_>, stream: &OldStream) -> Told {
-    let client = |session, revision| Client {
-        session,
-        revision,
-        line: &stream.line,
-        takes_events: true,
-    };
-    let Some(asked) = message.asked().filter(|_| message.is_handshake()) else {
-        let session = stream.session();
-        let revision = session.map_or(Revision::V2024_11_05, |session| session.revision);
-        return in_session(visit, message, client(session, revision)).await;
-    };
-    let checked = message
-        .readable()
-        .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
-    match checked {
-        Err(error) => refused(visit, Some(asked.id), &error),
-        Ok(revision) => {
-            let (federation, principal) = (&visit.federation, &visit.principal);
-            let session = legacy::opening(federation, principal, revision, message.params, |opening| {
-                Session::of_stream(stream.id, &opening)
-            });
-            stream.begin(session);
-            carry_out(visit, message, asked.id, Method::Initialize, client(None, revision)).await
-        }
+        _ => in_session(visit, message, client).await,
     }
 }
 
 /// A message that came alone.
-async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: bool) -> Told {
+async fn alone(visit: &Visit, message: &Message<'_>, hearing: Hearing<'_>) -> Told {
     let asked = message.asked();
-    if message.claims_modern() || visit.claims_modern() {
+    let knows_modern = visit.channel.as_ref().is_none_or(|channel| channel.knows_modern());
+    if knows_modern && (message.claims_modern() || visit.claims_modern()) {
         return match (asked, message.kind) {
-            (Some(asked), _) => modern_request(visit, message, asked, line, takes_events).await,
+            (Some(asked), _) => modern_request(visit, message, asked, hearing).await,
             (None, Kind::Notification { method }) if visit.channel.is_some() => {
-                notified(visit, None, method, message.params).await;
+                notified(visit, None, method, message.params()).await;
                 Told::nothing()
             }
             // A POST has nothing to cancel: whoever does not want an answer any more closes its stream.
             (None, _) => Told::nothing(),
         };
     }
-    if let (Some(asked), Some(_)) = (asked, &visit.channel)
+    if let (Some(asked), Some(_)) = (asked, visit.channel.as_ref().filter(|_| knows_modern))
         && asked.method == Method::Discover.as_str()
     {
-        return undeclared_discover(visit, message, asked, line).await;
+        return undeclared_discover(visit, message, asked, hearing).await;
     }
-    let admitted = legacy::admitted(visit.federation.protocol, message.params, visit.spoken_headers());
+    let admitted = legacy::admitted(visit.federation.protocol, message.params(), visit.spoken_headers());
     // On a channel, nothing but requests is answered.
     if let Err(error) = admitted.or_else(|error| match (asked, &visit.channel) {
         (None, Some(_)) => Ok(()),
         _ => Err(error),
     }) {
-        return refused(visit, asked.map(|asked| asked.id), &error);
+        return Told::refused(visit, asked.map(|asked| asked.id), &error);
     }
     if let Some(asked) = asked.filter(|_| message.is_handshake()) {
-        return handshake(visit, message, asked, line).await;
+        return handshake(visit, message, asked, hearing).await;
     }
     let revision = match visit.revision() {
         Ok(revision) => revision,
-        Err(error) => return refused(visit, asked.map(|asked| asked.id), &error),
+        Err(error) => return Told::refused(visit, asked.map(|asked| asked.id), &error),
     };
     let session = match visit.session() {
         Ok(session) => session,
@@ -200,21 +135,20 @@ async fn single(visit: &Visit, message: Message<'_>, line: &Line, takes_events: 
     let client = Client {
         session: session.as_ref(),
         revision: session.as_ref().map_or(revision, |session| session.revision),
-        line,
-        takes_events,
+        hearing,
     };
     in_session(visit, message, client).await
 }
 
 /// A message of a Legacy client, in a session or where there are none.
-async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> Told {
+async fn in_session(visit: &Visit, message: &Message<'_>, client: Client<'_>) -> Told {
     if let (Some(channel), Some(session)) = (&visit.channel, client.session) {
         channel.hear(visit, session);
     }
     let asked = match message.kind {
         Kind::Request { id, method } => Asked { id, method },
         Kind::Notification { method } => {
-            notified(visit, client.session, method, message.params).await;
+            notified(visit, client.session, method, message.params()).await;
             return Told::nothing();
         }
         Kind::Response { id } => {
@@ -224,28 +158,22 @@ async fn in_session(visit: &Visit, message: Message<'_>, client: Client<'_>) -> 
             return Told::nothing();
         }
     };
-    client.line.set_caller(Caller {
+    client.hearing.line.set_caller(Caller {
         session: client.session.map(|session| session.id),
         revision: client.revision,
     });
     let checked = message.readable().and_then(|()| {
         let method = legacy::method(asked.method)?;
-        check_arguments(method, message.params, Era::Legacy)?;
+        message.check_arguments(method, Era::Legacy)?;
         Ok(method)
     });
     match checked {
-        Err(error) => refused(visit, Some(asked.id), &error),
+        Err(error) => Told::refused(visit, Some(asked.id), &error),
         Ok(method) => carry_out(visit, message, asked.id, method, client).await,
     }
 }
 
-async fn modern_request(
-    visit: &Visit,
-    message: Message<'_>,
-    asked: Asked<'_>,
-    line: &Line,
-    takes_events: bool,
-) -> Told {
+async fn modern_request(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, hearing: Hearing<'_>) -> Told {
     if let Some(channel) = &visit.channel {
         channel.heard_modern();
     }
@@ -253,23 +181,23 @@ async fn modern_request(
         let method = modern::check(
             visit.federation.protocol,
             asked.method,
-            message.params,
-            message.meta,
+            message.params(),
+            message.meta(),
             visit.spoken_headers(),
         )?;
-        check_arguments(method, message.params, Era::Modern)?;
+        message.check_arguments(method, Era::Modern)?;
         Ok(method)
     });
     let client = Client {
         session: None,
         revision: Revision::LATEST,
-        line,
-        takes_events,
+        hearing,
     };
     match checked {
-        Err(error) => refused(visit, Some(asked.id), &error),
+        Err(error) => Told::refused(visit, Some(asked.id), &error),
         Ok(method @ Method::Listen) => {
-            let (outcome, finished) = match listen::open(visit, asked.id, message.params, takes_events).await {
+            let (outcome, finished) = match listen::open(visit, asked.id, message.params(), hearing.takes_events).await
+            {
                 Ok(finished) => (Outcome::Ok, finished),
                 Err(error) => (Outcome::Refused, visit.refuse(Some(asked.id), &error)),
             };
@@ -284,46 +212,43 @@ async fn modern_request(
 }
 
 /// A client on a channel that asks what is spoken here, without having said what it speaks itself.
-async fn undeclared_discover(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
+async fn undeclared_discover(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, hearing: Hearing<'_>) -> Told {
     let client = Client {
         session: None,
         revision: Revision::LATEST,
-        line,
-        takes_events: false,
+        hearing,
     };
     carry_out(visit, message, asked.id, Method::Discover, client).await
 }
 
-async fn handshake(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: &Line) -> Told {
+async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, hearing: Hearing<'_>) -> Told {
     let checked = message
         .readable()
-        .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params));
+        .and_then(|()| legacy::negotiated(visit.federation.protocol, message.params()));
     let revision = match checked {
         Ok(revision) => revision,
-        Err(error) => return refused(visit, Some(asked.id), &error),
+        Err(error) => return Told::refused(visit, Some(asked.id), &error),
     };
     if let Some(channel) = &visit.channel {
-        let session = match channel.open_session(visit, revision, message.params) {
+        let session = match channel.open_session(visit, revision, message.params()) {
             Ok(session) => session,
-            Err(error) => return refused(visit, Some(asked.id), &error),
+            Err(error) => return Told::refused(visit, Some(asked.id), &error),
         };
         let client = Client {
             session: Some(&session),
             revision,
-            line,
-            takes_events: false,
+            hearing,
         };
         return carry_out(visit, message, asked.id, Method::Initialize, client).await;
     }
     let client = Client {
         session: None,
         revision,
-        line,
-        takes_events: false,
+        hearing,
     };
     let (sessions, federation) = (&visit.shared.sessions, &visit.federation);
     let method = Method::Initialize;
-    match legacy::open_session(sessions, federation, &visit.principal, revision, message.params) {
+    match legacy::open_session(sessions, federation, &visit.principal, revision, message.params()) {
         Err(error) => Told {
             method: Some(method),
             outcome: Some(Outcome::Failed),
@@ -340,21 +265,23 @@ async fn handshake(visit: &Visit, message: Message<'_>, asked: Asked<'_>, line: 
 }
 
 /// Does what is asked, until it is done or the session cancels it.
-async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Method, client: Client<'_>) -> Told {
+async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Method, client: Client<'_>) -> Told {
     let none = Members::default();
     let request = dispatch::Request {
         id,
         method,
-        params: message.params.unwrap_or(&none),
-        meta: message.meta,
+        params: message.params().unwrap_or(&none),
+        meta: message.meta(),
         revision: client.revision,
         body: message.body,
         principal: &visit.principal,
+        audience: Viewer::of(visit).audience(&visit.federation),
         session: client.session,
-        intermediate: client.takes_events.then_some(client.line),
+        intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),
         bridge: &visit.shared.bridge,
     };
+    client.hearing.line.set_method(method);
     let begun = visit.begin(client.session, method, id);
     let withdrawn = async {
         match &begun {
@@ -381,23 +308,6 @@ async fn carry_out(visit: &Visit, message: Message<'_>, id: Id<'_>, method: Meth
     }
 }
 
-/// Counts a request that comes to no end.
-struct Counting<'a> {
-    visit: &'a Visit,
-    method: Method,
-    is_over: bool,
-}
-
-impl Drop for Counting<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let elapsed = self.visit.started.elapsed();
-            let metrics = &self.visit.federation.metrics;
-            metrics.request(Some(self.method), Outcome::Cancelled, elapsed);
-        }
-    }
-}
-
 /// What a client tells. Of its requests at work it may cancel those of its session, or of its channel (2025-11-25,
 /// cancellation).
 async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
@@ -409,122 +319,5 @@ async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params
         }
         (notice::ROOTS_CHANGED, Some(session)) => session_lanes::roots_changed(&visit.federation, session.id).await,
         _ => {}
-    }
-}
-
-impl<'a> Message<'a> {
-    fn new(
-        kind: Kind<'a>,
-        envelope: &Envelope<'_>,
-        params: Option<&'a Members<'a>>,
-        meta: Option<&'a Members<'a>>,
-        body: &'a Bytes,
-    ) -> Self {
-        Self {
-            kind,
-            params,
-            meta,
-            is_spoilt: envelope.params.is_some() && params.is_none(),
-            body,
-        }
-    }
-
-    fn asked(&self) -> Option<Asked<'a>> {
-        match self.kind {
-            Kind::Request { id, method } => Some(Asked { id, method }),
-            Kind::Notification { .. } | Kind::Response { .. } => None,
-        }
-    }
-
-    /// Whether it says itself that it is under the Modern rules.
-    fn claims_modern(&self) -> bool {
-        VersionClaim::of(self.meta) != VersionClaim::None
-    }
-
-    fn is_handshake(&self) -> bool {
-        self.asked()
-            .is_some_and(|asked| asked.method == Method::Initialize.as_str())
-    }
-
-    fn readable(&self) -> Result<(), Refusal> {
-        if self.is_spoilt {
-            let error = RpcError::new(RpcError::INVALID_PARAMS, "params names a member twice");
-            return Err(refusal(StatusCode::BAD_REQUEST, error));
-        }
-        Ok(())
-    }
-}
-
-/// The parameters of a message, and the `_meta` in them.
-fn parts<'a>(envelope: &Envelope<'a>) -> (Option<Members<'a>>, Option<Members<'a>>) {
-    let params = envelope.params.and_then(|raw| Members::parse(raw.get()));
-    let meta = params
-        .as_ref()
-        .and_then(|params| params.get("_meta"))
-        .and_then(|raw| Members::parse(raw.get()));
-    (params, meta)
-}
-
-/// `arguments` is an object, if it is there.
-fn check_arguments(method: Method, params: Option<&Members<'_>>, era: Era) -> Result<(), Refusal> {
-    if !matches!(method, Method::ToolsCall | Method::PromptsGet) {
-        return Ok(());
-    }
-    let arguments = params.and_then(|members| members.get("arguments"));
-    match arguments.map(serde_json::value::RawValue::get) {
-        None | Some("null") => Ok(()),
-        Some(text) if text.starts_with('{') => Ok(()),
-        Some(_) => {
-            let status = if era == Era::Modern {
-                StatusCode::BAD_REQUEST
-            } else {
-                StatusCode::OK
-            };
-            Err(refusal(
-                status,
-                RpcError::new(RpcError::INVALID_PARAMS, "params.arguments must be an object"),
-            ))
-        }
-    }
-}
-
-impl Told {
-    fn nothing() -> Self {
-        Self {
-            method: None,
-            outcome: None,
-            finished: Finished::nothing(StatusCode::ACCEPTED),
-        }
-    }
-}
-
-fn counted(visit: &Visit, told: Told) -> Finished {
-    if let Some(outcome) = told.outcome {
-        let elapsed = visit.started.elapsed();
-        visit.federation.metrics.request(told.method, outcome, elapsed);
-    }
-    told.finished
-}
-
-fn refused(visit: &Visit, id: Option<Id<'_>>, refused: &Refusal) -> Told {
-    Told {
-        method: None,
-        outcome: Some(Outcome::Refused),
-        finished: visit.refuse(id, refused),
-    }
-}
-
-fn malformed(visit: &Visit, id: Option<Id<'_>>, error: &MessageError) -> Told {
-    let refusal = refusal(malformed_status(visit, error), error.to_rpc_error());
-    refused(visit, id, &refusal)
-}
-
-/// Legacy clients are told of malformed messages with 200, as of every JSON-RPC error; batches are refused with 400
-/// where they are not known, since nobody can tell which of their parts was meant.
-fn malformed_status(visit: &Visit, error: &MessageError) -> StatusCode {
-    match error {
-        MessageError::Batch => StatusCode::BAD_REQUEST,
-        _ if visit.claims_modern() => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
     }
 }

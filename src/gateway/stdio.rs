@@ -87,7 +87,7 @@ async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
     loop {
         let incoming = match lines.next().await {
             Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-            Ok(Some(Line::Whole(line))) => Incoming::Message(Bytes::from(line)),
+            Ok(Some(Line::Whole(line))) => Incoming::Message(Bytes::from(line), None),
             Ok(Some(Line::Cut(_))) => match lines.skip_rest().await {
                 Ok(()) => Incoming::TooLarge,
                 Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),

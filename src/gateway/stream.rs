@@ -8,6 +8,7 @@ use futures::stream::unfold;
 use tokio::time::{Duration, sleep};
 
 use super::finished::{Event, Events, Finished};
+use super::gate::Guard;
 use super::hub::{Kept, SessionHub, StreamId};
 use super::line::{Line, Next};
 use super::work::Work;
@@ -18,6 +19,8 @@ struct Reader {
     number: u64,
     /// The work at the other end, unless somebody else sees to it. Dropped with the reader.
     work: Option<Work>,
+    /// Who watches over it, unless somebody else does.
+    guard: Option<Guard>,
     keep_alive: Duration,
     /// Named in the ids of events, if the stream can be resumed.
     stream: Option<StreamId>,
@@ -27,20 +30,21 @@ struct Reader {
 
 /// The stream of what `work` says on its line, and of what it came to, if it is `finished`. The work is done for as
 /// long as the stream is read or, where the client can resume it, a while longer; and what was said is kept for a while.
-pub(super) fn open(work: Work, finished: Option<Finished>, keep_alive: Duration) -> Option<Events> {
+/// All of it ends at once when `guard` says so.
+pub(super) fn open(work: Work, finished: Option<Finished>, guard: Guard, keep_alive: Duration) -> Option<Events> {
     let line = work.line().clone();
     let Some(mut kept) = keep(&work) else {
         if let Some(finished) = finished {
             line.finish(finished.content);
         }
-        return events(line, None, Some(work), keep_alive, None);
+        return read(line, None, Some((work, guard)), keep_alive, None);
     };
-    let events = events(line, None, None, keep_alive, Some(kept.stream))?;
+    let events = read(line, None, None, keep_alive, Some(kept.stream))?;
     let patience = work.patience();
     tokio::spawn(async move {
         let finished = match finished {
             Some(finished) => Some(finished),
-            None => see_to(work).await,
+            None => see_to(work, guard).await,
         };
         if let Some(finished) = finished {
             kept.finish(finished.content);
@@ -51,21 +55,26 @@ pub(super) fn open(work: Work, finished: Option<Finished>, keep_alive: Duration)
     Some(events)
 }
 
-/// What is said on `line`, as events: after the last message that was read, or after message number `after`. `None`
-/// where no such message was ever said.
-pub(super) fn events(
+/// What is said on `line`, the one of `stream`, after message number `after`. `None` where no such message was ever said.
+pub(super) fn resume(line: Line, stream: StreamId, after: u64, keep_alive: Duration) -> Option<Events> {
+    read(line, Some(after), None, keep_alive, Some(stream))
+}
+
+fn read(
     line: Line,
     after: Option<u64>,
-    work: Option<Work>,
+    work: Option<(Work, Guard)>,
     keep_alive: Duration,
     stream: Option<StreamId>,
 ) -> Option<Events> {
+    let (work, guard) = work.unzip();
     let number = line.attend(after)?;
     let primes = after.is_none() && stream.is_some() && line.caller().is_some_and(|caller| caller.knows_priming());
     let reader = Reader {
         line,
         number,
         work,
+        guard,
         keep_alive,
         stream,
         primes,
@@ -80,19 +89,18 @@ fn keep(work: &Work) -> Option<Kept> {
     SessionHub::keep(work.hub(), session, StreamId::random()?, work.line())
 }
 
-/// Does the work until it is finished; `None` where it was given up since nobody came back to read.
-async fn see_to(mut work: Work) -> Option<Finished> {
+/// Does the work until it is finished; `None` where it was given up since nobody came back to read, or may do so.
+async fn see_to(mut work: Work, mut guard: Guard) -> Option<Finished> {
     let (line, patience) = (work.line().clone(), work.patience());
     tokio::select! {
         biased;
-        finished = &mut work => Some(finished),
-        () = line.deserted(patience) => {
-            tracing::debug!("a call was given up: its client did not come back");
-            line.cut();
-            work.cancel();
-            None
-        }
+        finished = &mut work => return Some(finished),
+        () = line.deserted(patience) => tracing::debug!("a call was given up: its client did not come back"),
+        () = guard.shut() => tracing::debug!("a call was given up: its client is not let in any more"),
     }
+    line.cut();
+    work.cancel();
+    None
 }
 
 impl Reader {
@@ -119,6 +127,12 @@ impl Reader {
                     self.work = None;
                     self.line.finish(finished.content);
                 }
+                () = shut(&mut self.guard) => {
+                    if let Some(work) = self.work.take() {
+                        work.cancel();
+                    }
+                    return None;
+                }
                 () = &mut silence => return Some(Event::Ping),
             }
         }
@@ -128,6 +142,13 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.line.leave(self.number);
+    }
+}
+
+async fn shut(guard: &mut Option<Guard>) {
+    match guard {
+        Some(guard) => guard.shut().await,
+        None => pending().await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::poll;
 use http::{HeaderMap, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, timeout};
 
@@ -28,8 +28,8 @@ use crate::metrics::Outcome;
 /// What comes on a channel.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A message, or what should be one.
-    Message(Bytes),
+    /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
+    Message(Bytes, Option<OwnedSemaphorePermit>),
     /// One that is larger than it may be, and was not kept.
     TooLarge,
 }
@@ -95,8 +95,8 @@ impl Talk {
             return self.refuse_unserved(&incoming).await;
         };
         let visit = self.visit(federation);
-        let message = match incoming {
-            Incoming::Message(message) => message,
+        let (message, place) = match incoming {
+            Incoming::Message(message, place) => (message, place),
             Incoming::TooLarge => {
                 let text = format!("a message has at most {} bytes", defaults::REQUEST_BODY_MAX);
                 return self.refuse(&visit, None, RpcError::INVALID_REQUEST, text).await;
@@ -108,7 +108,7 @@ impl Talk {
             let text = format!("{most} requests are at work already; wait for the answer to one of them");
             return self.refuse(&visit, Some(id), RpcError::INTERNAL, text).await;
         }
-        let mut answering = Box::pin(answer(visit, message, self.channel.out().clone()));
+        let mut answering = Box::pin(answer(visit, message, self.channel.out().clone(), place));
         // What comes next may cancel this one, so that it must have begun before that is looked at.
         if poll!(answering.as_mut()).is_ready() {
             return;
@@ -141,7 +141,9 @@ impl Talk {
     }
 
     async fn refuse_unserved(&self, incoming: &Incoming) {
-        let Incoming::Message(message) = incoming else { return };
+        let Incoming::Message(message, _) = incoming else {
+            return;
+        };
         if let Some(id) = requested(message) {
             let text = format!("federation {} is not served (any more)", self.federation);
             let refused = refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text));
@@ -188,11 +190,11 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
     }
 }
 
-/// Answers one message to `out`.
-async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>) {
+/// Answers one message to `out`, and gives its place back.
+async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, place: Option<OwnedSemaphorePermit>) {
     let line = Line::new();
     let worked = async {
-        let finished = rpc::work(visit, message, line.clone(), true).await;
+        let finished = rpc::work(Arc::new(visit), message, line.clone(), true).await;
         match finished.content {
             Content::Events(events) => {
                 line.finish(Content::Nothing);
@@ -207,6 +209,7 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>) {
     if let Some(events) = events {
         pass_on(events, out).await;
     }
+    drop(place);
 }
 
 /// Sends what is said on `line`, to its end.

@@ -84,10 +84,19 @@ impl Visit {
 
     /// The answer to a message that is refused.
     pub(super) fn refuse(&self, id: Option<Id<'_>>, refused: &Refusal) -> Finished {
+        reply::refuse(id.is_none() && self.wants_null_id(), id, refused)
+    }
+
+    fn wants_null_id(&self) -> bool {
         match &self.channel {
-            Some(channel) => reply::refuse(channel.wants_null_id(), id, refused),
-            None => reply::refuse(legacy::wants_null_id(&self.headers), id, refused),
+            Some(channel) => channel.wants_null_id(),
+            None => legacy::wants_null_id(&self.shared.sessions, &self.federation, &self.headers),
         }
+    }
+
+    /// Whether anything can be said to the client before the answer to its request.
+    pub(super) fn may_stream(&self) -> bool {
+        self.channel.is_some() || self.federation.streams.delay.is_some()
     }
 
     /// Lets the client cancel what it asks for under `id`, where it could: on a channel anything that is not done at

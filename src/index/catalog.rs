@@ -1,5 +1,6 @@
 //! What one upstream offers.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -40,8 +41,12 @@ pub struct Item {
     pub key: String,
     /// The whole entry, byte for byte.
     pub raw: Box<RawValue>,
+    /// Tells it from what the entry was at other times.
+    pub stamp: u64,
     /// Which arguments are repeated as headers, if it is a tool that says so.
     pub param_headers: Option<Arc<ParamHeaders>>,
+    /// Whether it is a tool that has to be called for a task, of a server that makes some.
+    pub needs_task: bool,
 }
 
 /// The four lists that every revision knows.
@@ -91,6 +96,11 @@ impl List {
         }
     }
 
+    /// Whether its entries have names, which prefixes keep apart, rather than URIs, which stay as they are.
+    pub const fn has_names(self) -> bool {
+        matches!(self, Self::Tools | Self::Prompts)
+    }
+
     /// The server capability that goes with it.
     pub const fn capability(self) -> &'static str {
         match self {
@@ -123,12 +133,20 @@ impl Item {
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
-        (!key.is_empty()).then_some(Self {
+        (!key.is_empty()).then(|| Self {
             key,
+            stamp: stamp(&raw),
             raw,
             param_headers: None,
+            needs_task: false,
         })
     }
+}
+
+fn stamp(raw: &RawValue) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    raw.get().hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Catalog {

@@ -1,11 +1,293 @@
 //! Catalogs merged into what the clients of a federation see: pure, deterministic, built once per change.
 
+pub mod audience;
 pub mod catalog;
-pub mod merge;
+mod described;
+pub mod glob;
+pub mod instructions;
+mod merged;
+pub mod meta_tool;
 pub mod naming;
+pub mod search;
+pub mod selection;
+pub mod skills;
 pub mod template;
+mod view;
 pub mod withheld;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+pub use audience::{AccessRules, Audience, RuleSet};
 pub use catalog::{Catalog, Item, List};
-pub use merge::{Index, Listing, MemberCatalog, Target};
+pub use merged::{MemberCatalog, Target};
+pub use meta_tool::MetaTool;
+pub use naming::Naming;
+pub use selection::Selection;
+pub use view::{Page, Shown, View};
 pub use withheld::{Annotations, Defect, Withheld};
+
+use crate::api::federation::IndexStatus;
+use crate::defaults;
+use crate::mcp::{Revision, descriptor};
+use merged::{Entry, Merged, Parts, Report};
+use template::Template;
+use view::Line;
+
+/// How an index is built from catalogs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexPlan {
+    /// How names are kept apart.
+    pub naming: Naming,
+    /// What whom may see and use.
+    pub rules: AccessRules,
+    /// Whether tools that only user interfaces may call are not listed for clients without any.
+    pub hides_app_only: bool,
+}
+
+/// The merged view of a federation, immutable once built.
+#[derive(Debug)]
+pub struct Index {
+    plan: IndexPlan,
+    members: Vec<MemberCatalog>,
+    lists: [Merged; 4],
+    /// Those of the list of templates, in its order.
+    templates: Vec<Template>,
+    report: Report,
+    /// Tells it from others that anybody may see otherwise.
+    fingerprint: u64,
+    everybody: Arc<View>,
+    /// Of audiences that see something else than everybody.
+    views: ArcSwap<HashMap<Audience, Arc<View>>>,
+}
+
+impl Index {
+    /// Merges `members`, which come in order: of two entries with one key the earlier member's stands.
+    pub fn build(plan: IndexPlan, members: Vec<MemberCatalog>) -> Self {
+        let mut report = Report::default();
+        let parts = Parts {
+            naming: &plan.naming,
+            rules: &plan.rules,
+            members: &members,
+            reserved: &MetaTool::NAMES,
+        };
+        let lists = List::ALL.map(|list| Merged::of(list, parts, &mut report));
+        let [_, _, templates, _] = &lists;
+        let mut index = Self {
+            plan,
+            members,
+            templates: templates
+                .entries
+                .iter()
+                .map(|entry| Template::parse(&entry.key))
+                .collect(),
+            lists,
+            report,
+            fingerprint: 0,
+            everybody: Arc::default(),
+            views: ArcSwap::default(),
+        };
+        index.fingerprint = index.fingerprint();
+        index.everybody = Arc::new(View::of(&index, Audience::EVERYBODY));
+        index
+    }
+
+    /// What `audience` sees.
+    pub fn view(&self, audience: Audience) -> Arc<View> {
+        let audience = Audience {
+            apps: audience.apps || !self.plan.hides_app_only,
+            ..audience
+        };
+        if audience == Audience::EVERYBODY {
+            return Arc::clone(&self.everybody);
+        }
+        if let Some(known) = self.views.load().get(&audience) {
+            return Arc::clone(known);
+        }
+        let view = Arc::new(View::of(self, audience));
+        self.views.rcu(|views| {
+            let mut views = HashMap::clone(views);
+            // Who comes after so many others sees the same, only written anew each time.
+            if views.len() < defaults::VIEWS_MAX {
+                views.insert(audience, Arc::clone(&view));
+            }
+            views
+        });
+        view
+    }
+
+    /// Whether anybody may see something else in it than in `other`.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        self.fingerprint != other.fingerprint || self.plan != other.plan
+    }
+
+    /// What whom may see and use.
+    pub fn rules(&self) -> &AccessRules {
+        &self.plan.rules
+    }
+
+    /// Who owns the tool, prompt, resource or template that `audience` calls `key`, listed or not.
+    pub fn target(&self, list: List, key: &str, audience: Audience) -> Option<&Target> {
+        let entry = self.merged(list).get(key)?;
+        entry.covered.meets(audience.rules).then_some(&entry.target)
+    }
+
+    /// Whether `audience` may use the tool that the member in this place calls `original`.
+    pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
+        let mut tools = self.merged(List::Tools).entries.iter();
+        let is_it = |entry: &Entry| entry.target.member == member && entry.target.original == original;
+        tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
+    }
+
+    /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits: first one whose
+    /// variables hold no slash, then the first member's.
+    pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
+        if let Some(entry) = self.merged(List::Resources).get(uri) {
+            return entry.covered.meets(audience.rules).then(|| entry.target.clone());
+        }
+        let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
+        let fitting = templates.filter_map(|(template, entry)| {
+            let rank = template.rank(uri)?;
+            let is_seen =
+                entry.covered.meets(audience.rules) && self.covering(entry.target.member, uri).meets(audience.rules);
+            is_seen.then_some((rank, entry))
+        });
+        let (_, owner) = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key))?;
+        Some(Target {
+            member: owner.target.member,
+            original: uri.to_owned(),
+            param_headers: None,
+            needs_task: false,
+        })
+    }
+
+    /// Whether there are tools that `rules` let use and that are found only by search.
+    pub fn has_discoverable(&self, rules: RuleSet) -> bool {
+        self.merged(List::Tools)
+            .entries
+            .iter()
+            .any(|entry| !entry.listed && entry.covered.meets(rules))
+    }
+
+    /// How many tools the member in this place contributes.
+    pub fn tools_of(&self, member: usize) -> usize {
+        let tools = self.merged(List::Tools).entries.iter();
+        tools.filter(|entry| entry.target.member == member).count()
+    }
+
+    /// The index in numbers, with what merging did that nobody would expect.
+    pub fn status(&self) -> IndexStatus {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let count = |list| number(self.merged(list).entries.len());
+        let listed = self.merged(List::Tools).entries.iter().filter(|entry| entry.listed);
+        let bytes: usize = listed.map(|entry| self.raw(List::Tools, entry).len()).sum();
+        let Report { renamed, clashes } = &self.report;
+        let kept = |length: usize| length.min(STATUS_MAX);
+        let left_out = renamed.len() - kept(renamed.len()) + clashes.len() - kept(clashes.len());
+        IndexStatus {
+            tools: count(List::Tools),
+            resources: count(List::Resources),
+            templates: count(List::Templates),
+            prompts: count(List::Prompts),
+            bytes: number(bytes),
+            estimated_tokens: number(bytes / BYTES_PER_TOKEN),
+            renamed: renamed.iter().take(STATUS_MAX).cloned().collect(),
+            conflicts: clashes.iter().take(STATUS_MAX).cloned().collect(),
+            truncated: (left_out > 0).then(|| number(left_out)),
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for list in List::ALL {
+            for (place, entry) in self.merged(list).entries.iter().enumerate() {
+                entry.key.hash(&mut hasher);
+                (self.stamp(list, place), entry.covered, entry.listed).hash(&mut hasher);
+            }
+            list.member().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn merged(&self, list: List) -> &Merged {
+        let [tools, resources, templates, prompts] = &self.lists;
+        match list {
+            List::Tools => tools,
+            List::Resources => resources,
+            List::Templates => templates,
+            List::Prompts => prompts,
+        }
+    }
+
+    /// The rules that cover what the member in this place calls by this name or URI.
+    fn covering(&self, member: usize, original: &str) -> RuleSet {
+        let member = self.members.get(member);
+        member.map_or(RuleSet::ALL, |member| self.plan.rules.covering(&member.name, original))
+    }
+
+    fn item(&self, list: List, entry: &Entry) -> Option<(&MemberCatalog, &Catalog, &Item)> {
+        let member = self.members.get(entry.target.member)?;
+        let catalog = member.catalog.as_deref()?;
+        Some((member, catalog, catalog.list(list).get(entry.place)?))
+    }
+
+    /// The descriptor as its server wrote it.
+    fn raw(&self, list: List, entry: &Entry) -> &str {
+        self.item(list, entry).map_or("", |(_, _, item)| item.raw.get())
+    }
+
+    /// The descriptor of a line, as clients of `revision` see it.
+    fn described(&self, list: List, line: Line, revision: Revision) -> Cow<'_, str> {
+        let entry = match line {
+            Line::Meta(meta) => return Cow::Borrowed(meta.descriptor()),
+            Line::Entry(place) => self.merged(list).entries.get(place),
+        };
+        let Some((entry, (member, catalog, item))) = entry.and_then(|entry| Some((entry, self.item(list, entry)?)))
+        else {
+            return Cow::Borrowed("{}");
+        };
+        let mut text = Cow::Borrowed(item.raw.get());
+        if list.has_names() && *entry.key != *item.key {
+            text = Cow::Owned(described::renamed(&text, &entry.key).into_owned());
+        }
+        if let Some(shown) = member.override_of(list, &item.key) {
+            text = Cow::Owned(described::overridden(&text, shown).into_owned());
+        }
+        match list {
+            List::Tools => match descriptor::tool(&text, catalog.era, revision) {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(shaped) => Cow::Owned(shaped),
+            },
+            List::Resources | List::Templates | List::Prompts => text,
+        }
+    }
+
+    /// Tells descriptors of an entry apart that clients saw at different times.
+    fn stamp(&self, list: List, place: usize) -> u64 {
+        let entry = self.merged(list).entries.get(place);
+        let Some((member, _, item)) = entry.and_then(|entry| self.item(list, entry)) else {
+            return 0;
+        };
+        let mut hasher = DefaultHasher::new();
+        item.stamp.hash(&mut hasher);
+        if let Some(shown) = member.override_of(list, &item.key) {
+            format!("{shown:?}").hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn is_app_only(&self, _list: List, _entry: &Entry) -> bool {
+        false
+    }
+}
+
+const STATUS_MAX: usize = 100;
+/// What a token of a model is in text, about.
+const BYTES_PER_TOKEN: usize = 4;
+
+#[cfg(test)]
+mod tests;

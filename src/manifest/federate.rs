@@ -80,22 +80,16 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
                 name: name.clone(),
                 namespace: Some(home.clone()),
             }),
-            selector: None,
-            priority: None,
+            ..Member::default()
         }
     });
     let spec = MCPFederationSpec {
-        class: None,
         members: members.collect(),
         access: Some(Access {
             anonymous: Some(Anonymous {}),
-            api_keys: None,
+            ..Access::default()
         }),
-        protocol: None,
-        sessions: None,
-        streaming: None,
-        notifications: None,
-        limits: None,
+        ..MCPFederationSpec::default()
     };
     let mut federation = MCPFederation::new(NAME, spec);
     federation.metadata.namespace = Some(namespace.to_owned());

@@ -9,15 +9,16 @@ use super::version::{Era, Revision};
 /// `tool`, as a server of era `from` describes it, for a client of revision `to`; borrowed if nothing goes.
 ///
 /// An `outputSchema` goes where the structured content that it promises would not arrive: before 2025-06-18 always, for
-/// the other Legacy revisions if its root is not of type object. `execution` (2025-11-25) speaks of tasks of one era and
-/// never crosses to the other.
+/// the other Legacy revisions if its root is not of type object. `execution` (2025-11-25) never crosses to the other era;
+/// nor does it stay where it says that the tool makes tasks, as none of that kind are served: some clients would refuse
+/// to call a tool that wants them.
 pub fn tool(tool: &str, from: Era, to: Revision) -> Cow<'_, str> {
     let Some(members) = Members::parse(tool) else {
         return Cow::Borrowed(tool);
     };
     let goes = |name: &str, value: &str| match name {
         "outputSchema" => to.era() == Era::Legacy && (to < Revision::V2025_06_18 || !is_object_schema(value)),
-        "execution" => (from, to.era()) != (Era::Legacy, Era::Legacy),
+        "execution" => (from, to.era()) != (Era::Legacy, Era::Legacy) || speaks_of_tasks(value),
         _ => false,
     };
     if !members.iter().any(|(name, value)| goes(name, value.get())) {
@@ -30,6 +31,21 @@ pub fn tool(tool: &str, from: Era, to: Revision) -> Cow<'_, str> {
     }
     object.close();
     String::from_utf8(out).map_or(Cow::Borrowed(tool), Cow::Owned)
+}
+
+/// Whether `tool` wants to be called for a task, and not otherwise (2025-11-25, tasks).
+pub fn needs_task(tool: &str) -> bool {
+    // Most tools have no such member, and are not read for it.
+    let says_so = || {
+        let execution = Members::parse(tool)?.get("execution")?.get();
+        Some(Members::parse(execution)?.string("taskSupport")? == "required")
+    };
+    tool.contains("\"taskSupport\"") && says_so() == Some(true)
+}
+
+fn speaks_of_tasks(execution: &str) -> bool {
+    let support = Members::parse(execution).and_then(|members| members.string("taskSupport"));
+    support.is_some_and(|support| support != "forbidden")
 }
 
 /// Legacy revisions demand exactly this type at the root.
@@ -66,8 +82,16 @@ mod tests {
     }
 
     #[test]
-    fn execution_stays_in_the_era_it_is_of() {
-        let with = r#"{"name":"a","execution":{"taskSupport":"optional"}}"#;
+    fn execution_stays_in_the_era_it_is_of_and_promises_no_tasks() {
+        for support in ["optional", "required"] {
+            let with = format!(r#"{{"name":"a","execution":{{"taskSupport":"{support}"}}}}"#);
+            assert_eq!(needs_task(&with), support == "required");
+            for to in Revision::ALL {
+                assert_eq!(tool(&with, Era::Legacy, to), r#"{"name":"a"}"#);
+            }
+        }
+        let with = r#"{"name":"a","execution":{"taskSupport":"forbidden"}}"#;
+        assert!(!needs_task(with));
         let without = r#"{"name":"a"}"#;
         for to in Revision::LEGACY {
             assert_eq!(tool(with, Era::Legacy, to), with);

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::apps;
 use super::asking::Asking;
 use super::object::{Members, ObjectWriter};
+use super::task;
 use super::version::{Era, Revision};
 
 /// What a client can do, as far as the gateway can carry it.
@@ -22,6 +24,9 @@ pub struct Features {
     pub forms: bool,
     /// It opens pages.
     pub pages: bool,
+    /// It takes a task for the result of a call. Declared to Modern servers alone: those of 2025-11-25 have tasks of
+    /// another kind.
+    pub tasks: bool,
     /// Extensions that are carried, by id, with the client's settings as it wrote them.
     pub extensions: BTreeMap<String, String>,
 }
@@ -59,6 +64,8 @@ impl Features {
                 .as_ref()
                 .is_some_and(|e| !has_pages || names(e, "form") || !names(e, "url")),
             pages: has_pages && elicitation.as_ref().is_some_and(|e| names(e, "url")),
+            tasks: revision.era() == Era::Modern
+                && object("extensions").is_some_and(|extensions| names(&extensions, task::EXTENSION)),
             extensions: object("extensions").map_or_else(BTreeMap::new, |extensions| {
                 let carried = extensions.iter().filter(|(id, _)| CARRIED_EXTENSIONS.contains(id));
                 carried
@@ -80,7 +87,8 @@ impl Features {
             }),
             forms: true,
             pages: true,
-            extensions: BTreeMap::from([(APPS.to_owned(), APPS_SETTINGS.to_owned())]),
+            tasks: true,
+            extensions: BTreeMap::from([(apps::EXTENSION.to_owned(), APPS_SETTINGS.to_owned())]),
         }
     }
 
@@ -139,10 +147,14 @@ impl Features {
             }
             own.close();
         }
-        if !self.extensions.is_empty() {
+        let tasks = self.tasks && era == Era::Modern;
+        if tasks || !self.extensions.is_empty() {
             let mut own = ObjectWriter::open(object.name("extensions"));
             for (id, settings) in &self.extensions {
                 own.member(id, settings);
+            }
+            if tasks {
+                own.member(task::EXTENSION, "{}");
             }
             own.close();
         }
@@ -151,12 +163,10 @@ impl Features {
     }
 }
 
-/// MCP Apps (SEP-1865).
-const APPS: &str = "io.modelcontextprotocol/ui";
 /// The kind of page that every host of apps shows.
 const APPS_SETTINGS: &str = r#"{"mimeTypes":["text/html;profile=mcp-app"]}"#;
 /// Extensions that need nothing of a gateway but that both sides hear of each other.
-const CARRIED_EXTENSIONS: [&str; 1] = [APPS];
+const CARRIED_EXTENSIONS: [&str; 1] = [apps::EXTENSION];
 
 #[cfg(test)]
 mod tests {
@@ -180,6 +190,18 @@ mod tests {
             expected.replace(r#""roots":{}"#, r#""roots":{"listChanged":true}"#)
         );
         assert_eq!(passed("{}", Revision::LATEST, Era::Modern), "{}");
+    }
+
+    #[test]
+    fn tasks_are_declared_by_modern_clients_to_modern_servers_alone() {
+        let declared = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        assert_eq!(passed(declared, Revision::LATEST, Era::Modern), declared);
+        assert_eq!(passed(declared, Revision::LATEST, Era::Legacy), "{}");
+        assert_eq!(passed(declared, Revision::V2025_11_25, Era::Modern), "{}");
+        let silent = Features::declared(declared, Revision::LATEST).silent();
+        assert_eq!(silent.to_json(Era::Modern), "{}");
+        let odd = r#"{"extensions":{"io.modelcontextprotocol/tasks":true}}"#;
+        assert_eq!(passed(odd, Revision::LATEST, Era::Modern), "{}");
     }
 
     #[test]

@@ -18,8 +18,18 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The subscription that a message belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The task of 2025-11-25 that a message belongs to.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The token of progress notifications.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The token by which a request with this `_meta` wants to hear of progress, as it was written: a string or an integer
+/// (2025-06-18, progress). Anything else is none.
+pub fn progress_token<'a>(meta: &Members<'a>) -> Option<&'a str> {
+    let token = meta.get(PROGRESS_TOKEN)?.get();
+    let is_integer = || token.parse().is_ok_and(|number: f64| number.fract() == 0.0);
+    (token.starts_with('"') || is_integer()).then_some(token)
+}
 
 /// What a request says of the revision it is written in.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,6 +132,7 @@ pub(super) fn is_of_one_hop(key: &str) -> bool {
             | LOG_LEVEL
             | SERVER_INFO
             | SUBSCRIPTION_ID
+            | RELATED_TASK
             | PROGRESS_TOKEN
     )
 }

@@ -18,6 +18,10 @@ pub enum Method {
     Unsubscribe,
     SetLevel,
     Listen,
+    TasksGet,
+    TasksUpdate,
+    TasksCancel,
+    TasksResult,
 }
 
 impl Method {
@@ -39,6 +43,10 @@ impl Method {
             "resources/unsubscribe" => Self::Unsubscribe,
             "logging/setLevel" => Self::SetLevel,
             "subscriptions/listen" => Self::Listen,
+            "tasks/get" => Self::TasksGet,
+            "tasks/update" => Self::TasksUpdate,
+            "tasks/cancel" => Self::TasksCancel,
+            "tasks/result" => Self::TasksResult,
             _ => return None,
         })
     }
@@ -61,6 +69,10 @@ impl Method {
             Self::Unsubscribe => "resources/unsubscribe",
             Self::SetLevel => "logging/setLevel",
             Self::Listen => "subscriptions/listen",
+            Self::TasksGet => "tasks/get",
+            Self::TasksUpdate => "tasks/update",
+            Self::TasksCancel => "tasks/cancel",
+            Self::TasksResult => "tasks/result",
         }
     }
 
@@ -69,28 +81,40 @@ impl Method {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
             Self::ResourcesRead => Some("uri"),
+            _ if self.is_of_tasks() => Some(TASK_ID),
             _ => None,
         }
     }
 
-    /// Whether it is answered at once, from what is known here.
-    pub const fn is_immediate(self) -> bool {
-        !matches!(
+    /// Whether it is about a task, which it names.
+    pub const fn is_of_tasks(self) -> bool {
+        matches!(
             self,
-            Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete | Self::Subscribe
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult
         )
     }
 
-    /// Whether it is part of the Legacy revisions.
-    pub const fn in_legacy(self) -> bool {
-        !matches!(self, Self::Discover | Self::Listen)
+    /// Whether it is answered at once, from what is known here.
+    pub const fn is_immediate(self) -> bool {
+        !self.is_of_tasks()
+            && !matches!(
+                self,
+                Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete | Self::Subscribe
+            )
     }
 
-    /// Whether it is part of the Modern revision.
+    /// Whether it is part of the Legacy revisions, as they are served: their tasks are only asked for, of servers.
+    pub const fn in_legacy(self) -> bool {
+        !self.is_of_tasks() && !matches!(self, Self::Discover | Self::Listen)
+    }
+
+    /// Whether it is part of the Modern revision, or of its extension for tasks.
     pub const fn in_modern(self) -> bool {
         !matches!(
             self,
-            Self::Initialize | Self::Ping | Self::Subscribe | Self::Unsubscribe | Self::SetLevel
+            Self::Initialize | Self::Ping | Self::Subscribe | Self::Unsubscribe | Self::SetLevel | Self::TasksResult
         )
     }
 }
+
+const TASK_ID: &str = "taskId";

@@ -2,9 +2,11 @@
 //!
 //! Values of others travel as raw JSON: only envelopes and the members that are rewritten are read.
 
+pub mod apps;
 pub mod asking;
 pub mod content;
 pub mod descriptor;
+pub mod edits;
 pub mod elicitation;
 pub mod features;
 pub mod headers;
@@ -21,6 +23,8 @@ pub mod sampling;
 pub mod shape;
 pub mod sse;
 pub mod subscription;
+pub mod task;
+pub mod toon;
 pub mod version;
 
 pub use features::Features;

@@ -1,6 +1,10 @@
 //! Results between revisions and eras: what only one side knows is added or taken away, everything else stays as
 //! written.
 
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
 use super::content;
 use super::input_required;
 use super::message::Id;
@@ -8,6 +12,7 @@ use super::meta;
 use super::method::Method;
 use super::object::{self, Members, ObjectWriter};
 use super::rpc_error::RpcError;
+use super::task;
 use super::version::{Era, Revision};
 
 /// Why an upstream's result cannot be passed on.
@@ -22,6 +27,9 @@ pub enum ResultError {
     /// It asks for input, and is no answer yet.
     #[error("the server asks for input that nobody can give")]
     InputRequired,
+    /// It is a task, whose result is to be fetched later.
+    #[error("the server made a task of the call, which nobody asked for")]
+    Task,
 }
 
 /// Writes the whole response to a client of revision `to` for `raw`, the result of an upstream of era `from` for
@@ -50,48 +58,105 @@ pub fn response(
     Ok(out)
 }
 
-/// The error object for a client of era `to` for `raw`, the error of an upstream answering `method`.
+/// The error object for a client of era `to` for `raw`, the error of an upstream answering `method` with `params`.
 ///
 /// Codes that speak of one hop or belong to the other era are turned into their meaning here, with the original under
 /// `data`; every other error is passed as written.
-pub fn error(raw: &str, method: Method, to: Era) -> Vec<u8> {
-    let Ok(error) = serde_json::from_str::<UpstreamError>(raw) else {
+pub fn error(raw: &str, method: Method, params: &Members<'_>, to: Era) -> Vec<u8> {
+    let Some(error) = UpstreamError::read(raw) else {
         return RpcError::new(RpcError::INTERNAL, "The server answered with a malformed error").to_json();
     };
-    let names_a_resource =
-        method == Method::ResourcesRead && error.data.as_ref().is_some_and(|d| d.get("uri").is_some());
-    let code = match (to, error.code) {
-        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if method == Method::ResourcesRead => RpcError::INVALID_PARAMS,
-        (Era::Legacy, RpcError::INVALID_PARAMS) if names_a_resource => RpcError::RESOURCE_NOT_FOUND,
-        // A Legacy client visits the pages by itself.
-        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) => return raw.as_bytes().to_vec(),
-        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) | (_, RESERVED_FIRST..=RESERVED_LAST) => {
-            let original = serde_json::from_str(raw).unwrap_or_default();
-            return RpcError::new(RpcError::INTERNAL, error.message.unwrap_or_default())
-                .with_data(serde_json::json!({"upstream": serde_json::Value::Object(original)}))
-                .to_json();
+    let reads = method == Method::ResourcesRead;
+    match (to, error.code) {
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) if reads => error.not_found(RpcError::INVALID_PARAMS, params),
+        (Era::Legacy, RpcError::INVALID_PARAMS) if reads && error.names_a_resource() => {
+            error.not_found(RpcError::RESOURCE_NOT_FOUND, params)
         }
+        // A Legacy client visits the pages by itself.
+        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) if error.members.string("message").is_some() => {
+            raw.as_bytes().to_vec()
+        }
+        (Era::Legacy, RpcError::URL_ELICITATION_REQUIRED) => {
+            written(error.code, &error.message, error.data.map(RawValue::get))
+        }
+        (Era::Modern, RpcError::RESOURCE_NOT_FOUND) | (_, RESERVED_FIRST..=RESERVED_LAST) => written(
+            RpcError::INTERNAL,
+            &error.message,
+            Some(&format!("{{\"upstream\":{raw}}}")),
+        ),
         // Both eras demand a message.
-        (_, code) if error.message.is_none() => code,
-        _ => return raw.as_bytes().to_vec(),
-    };
-    RpcError {
-        code,
-        message: error.message.unwrap_or_default(),
-        data: error.data,
+        (_, code) if error.members.string("message").is_none() => {
+            written(code, &error.message, error.data.map(RawValue::get))
+        }
+        _ => raw.as_bytes().to_vec(),
     }
-    .to_json()
 }
 
 /// The codes that the protocol keeps for itself, -32042 of 2025-11-25 included (2026-07-28, errors).
 const RESERVED_FIRST: i64 = -32099;
 const RESERVED_LAST: i64 = -32020;
 
-#[derive(serde::Deserialize)]
-struct UpstreamError {
+/// An error of an upstream, whose data is nobody's business here.
+struct UpstreamError<'a> {
+    members: Members<'a>,
     code: i64,
-    message: Option<String>,
-    data: Option<serde_json::Value>,
+    /// Empty where it has none.
+    message: Cow<'a, str>,
+    data: Option<&'a RawValue>,
+}
+
+impl<'a> UpstreamError<'a> {
+    fn read(raw: &'a str) -> Option<Self> {
+        let members = Members::parse(raw)?;
+        let message = match members.get("message") {
+            Some(raw) if raw.get() != "null" => object::string(raw)?,
+            Some(_) | None => Cow::Borrowed(""),
+        };
+        Some(Self {
+            code: members.get("code")?.get().parse().ok()?,
+            message,
+            data: members.get("data"),
+            members,
+        })
+    }
+
+    fn names_a_resource(&self) -> bool {
+        let data = self.data.and_then(|data| Members::parse(data.get()));
+        data.is_some_and(|data| data.get("uri").is_some())
+    }
+
+    /// The same by the other era's `code`, whose data names the resource that `params` asked for.
+    fn not_found(&self, code: i64, params: &Members<'_>) -> Vec<u8> {
+        let uri = params.get("uri").filter(|_| !self.names_a_resource());
+        let Some(uri) = uri else {
+            return written(code, &self.message, self.data.map(RawValue::get));
+        };
+        let mut data = Vec::new();
+        let mut object = ObjectWriter::open(&mut data);
+        object.member("uri", uri.get());
+        match self.data.map(|data| (data, Members::parse(data.get()))) {
+            Some((_, Some(members))) => members
+                .iter()
+                .for_each(|(name, value)| object.member(name, value.get())),
+            Some((data, None)) => object.member("upstream", data.get()),
+            None => {}
+        }
+        object.close();
+        written(code, &self.message, Some(&String::from_utf8_lossy(&data)))
+    }
+}
+
+/// An error object; `data` is JSON.
+fn written(code: i64, message: &str, data: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::open(&mut out);
+    object.member("code", &code.to_string());
+    object.string("message", message);
+    if let Some(data) = data {
+        object.member("data", data);
+    }
+    object.close();
+    out
 }
 
 fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
@@ -138,16 +203,13 @@ fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
         None => Ok(()),
         Some(Some(kind)) if kind == COMPLETE => Ok(()),
         Some(Some(kind)) if kind == input_required::TYPE => Err(ResultError::InputRequired),
+        Some(Some(kind)) if kind == task::TYPE => Err(ResultError::Task),
         Some(_) => Err(ResultError::UnknownType),
     }
 }
 
 /// The upstream's `_meta` without its own server info, and with ours where there is one to give.
-pub(super) fn write_meta(
-    object: &mut ObjectWriter<'_>,
-    upstream: Option<&serde_json::value::RawValue>,
-    server_info: Option<&str>,
-) {
+pub(super) fn write_meta(object: &mut ObjectWriter<'_>, upstream: Option<&RawValue>, server_info: Option<&str>) {
     let Some(members) = upstream.map_or_else(|| Some(Members::default()), |raw| Members::parse(raw.get())) else {
         // Not an object: none of our business, and nothing can be added to it.
         if let Some(raw) = upstream {
@@ -169,14 +231,15 @@ pub(super) fn write_meta(
     out.close();
 }
 
-const COMPLETE: &str = "complete";
+/// The `resultType` of a result that is the whole answer.
+pub const COMPLETE: &str = "complete";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shaped(method: Method, result: &str, from: Era, to: Revision) -> String {
-        let id: &serde_json::value::RawValue = serde_json::from_str("7").unwrap();
+        let id: &RawValue = serde_json::from_str("7").unwrap();
         match response(Id::from_raw(id).unwrap(), method, result, from, to, "{\"name\":\"f\"}") {
             Ok(out) => {
                 let text = String::from_utf8(out).unwrap();
@@ -247,9 +310,80 @@ mod tests {
         assert!(shaped(Revision::LATEST).contains(r#""structuredContent":[1],"content":[]"#));
     }
 
+    fn told(raw: &str, method: Method, to: Era) -> String {
+        let params = Members::parse(r#"{"uri":"a:\u0062"}"#).unwrap();
+        String::from_utf8(error(raw, method, &params, to)).unwrap()
+    }
+
+    #[test]
+    fn a_missing_resource_is_named_whether_or_not_the_server_did() {
+        let modern = |data: &str| {
+            let raw = format!(r#"{{"code":-32002,"message":"gone"{data}}}"#);
+            let told = told(&raw, Method::ResourcesRead, Era::Modern);
+            let data = told.strip_prefix(r#"{"code":-32602,"message":"gone","data":"#).unwrap();
+            data.strip_suffix('}').unwrap().to_owned()
+        };
+        assert_eq!(modern(""), r#"{"uri":"a:\u0062"}"#);
+        assert_eq!(modern(r#","data":{"uri":"x:y"}"#), r#"{"uri":"x:y"}"#);
+        assert_eq!(modern(r#","data":{"n":1e400}"#), r#"{"uri":"a:\u0062","n":1e400}"#);
+        assert_eq!(modern(r#","data":[1.0]"#), r#"{"uri":"a:\u0062","upstream":[1.0]}"#);
+    }
+
+    #[test]
+    fn the_data_of_errors_stays_as_it_was_written() {
+        let data = r#"{"uri":"a:b","far":1e400,"long":123456789012345678901234567890,"exact":1.10,"esc":"\u0041"}"#;
+        let of = |code: i64, message: &str| format!(r#"{{"code":{code},{message}"data":{data}}}"#);
+        let message = r#""message":"m","#;
+        for (raw, method, to, expected) in [
+            (
+                of(-32002, message),
+                Method::ResourcesRead,
+                Era::Modern,
+                of(-32602, message),
+            ),
+            (
+                of(-32602, message),
+                Method::ResourcesRead,
+                Era::Legacy,
+                of(-32002, message),
+            ),
+            (
+                of(4711, ""),
+                Method::ToolsCall,
+                Era::Modern,
+                of(4711, r#""message":"","#),
+            ),
+            (of(4711, message), Method::ToolsCall, Era::Modern, of(4711, message)),
+            (
+                of(-32050, message),
+                Method::ToolsCall,
+                Era::Modern,
+                format!(
+                    r#"{{"code":-32603,"message":"m","data":{{"upstream":{}}}}}"#,
+                    of(-32050, message)
+                ),
+            ),
+        ] {
+            assert_eq!(told(&raw, method, to), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_error_is_said_to_be_none() {
+        for raw in [
+            "1",
+            "{}",
+            r#"{"code":"1"}"#,
+            r#"{"code":1,"message":2}"#,
+            r#"{"code":1,"code":2}"#,
+        ] {
+            assert!(told(raw, Method::ToolsCall, Era::Modern).contains("malformed"), "{raw}");
+        }
+    }
+
     #[test]
     fn errors_keep_their_meaning_over_the_eras() {
-        let to = |raw: &str, method, era| String::from_utf8(error(raw, method, era)).unwrap();
+        let to = |raw: &str, method, era| told(raw, method, era);
         let missing = r#"{"code":-32002,"message":"gone","data":{"uri":"a:b"}}"#;
         assert!(to(missing, Method::ResourcesRead, Era::Modern).starts_with(r#"{"code":-32602,"message":"gone""#));
         assert_eq!(to(missing, Method::ResourcesRead, Era::Legacy), missing);
@@ -277,19 +411,45 @@ mod tests {
             bare, r#"{"code":-1,"message":"","data":2}"#,
             "every error has a message"
         );
+        let page = to(
+            r#"{"code":-32042,"data":{"elicitations":[]}}"#,
+            Method::ToolsCall,
+            Era::Legacy,
+        );
+        assert_eq!(page, r#"{"code":-32042,"message":"","data":{"elicitations":[]}}"#);
+    }
+
+    #[test]
+    fn what_an_error_carries_stays_as_it_was_written() {
+        let data = r#"{"uri":"a:b","n":[1.0,12345678901234567890123,1e999]}"#;
+        let error = |code: i64| format!(r#"{{"code":{code},"message":"m","data":{data}}}"#);
+        let to = |code, era| told(&error(code), Method::ResourcesRead, era);
+        assert_eq!(to(-32002, Era::Modern), error(-32602));
+        assert_eq!(to(-32602, Era::Legacy), error(-32002));
+        let wrapped = format!(
+            r#"{{"code":-32603,"message":"m","data":{{"upstream":{}}}}}"#,
+            error(-32050)
+        );
+        assert_eq!(to(-32050, Era::Modern), wrapped);
+        for odd in [
+            r#"[1,"m"]"#,
+            r#""m""#,
+            "{}",
+            r#"{"code":"1"}"#,
+            r#"{"code":1.5,"message":"m"}"#,
+        ] {
+            let answer = told(odd, Method::ToolsCall, Era::Modern);
+            assert!(answer.contains("malformed error"), "{odd}: {answer}");
+        }
     }
 
     #[test]
     fn results_that_were_not_asked_for_are_refused() {
-        assert!(
-            shaped(
-                Method::ToolsCall,
-                r#"{"resultType":"task"}"#,
-                Era::Modern,
-                Revision::LATEST_LEGACY
-            )
-            .contains("resultType")
-        );
+        for to in [Revision::LATEST_LEGACY, Revision::LATEST] {
+            let shaped = |result| shaped(Method::ToolsCall, result, Era::Modern, to);
+            assert!(shaped(r#"{"resultType":"later"}"#).contains("resultType"));
+            assert!(shaped(r#"{"resultType":"task"}"#).contains("made a task"));
+        }
         assert!(shaped(Method::ToolsCall, "[]", Era::Modern, Revision::LATEST).contains("not a JSON object"));
     }
 }

@@ -27,6 +27,8 @@ pub struct Filter {
     pub prompts: bool,
     /// Updates of these resources.
     pub uris: Vec<String>,
+    /// Changes of these tasks, as the client knows them.
+    pub tasks: Vec<String>,
 }
 
 impl ListKind {
@@ -67,14 +69,17 @@ impl Filter {
             Some("true") => Ok(true),
             Some(_) => Err(wrong(&format!(".{} must be true or false", kind.wish()))),
         };
-        let uris = filter.get(RESOURCES).map_or(Ok(Vec::new()), |uris| {
-            serde_json::from_str(uris.get()).map_err(|_| wrong(&format!(".{RESOURCES} must be a list of strings")))
-        });
+        let strings = |name: &str| {
+            filter.get(name).map_or(Ok(Vec::new()), |list| {
+                serde_json::from_str(list.get()).map_err(|_| wrong(&format!(".{name} must be a list of strings")))
+            })
+        };
         Ok(Self {
             tools: wants(ListKind::Tools)?,
             resources: wants(ListKind::Resources)?,
             prompts: wants(ListKind::Prompts)?,
-            uris: uris?,
+            uris: strings(RESOURCES)?,
+            tasks: strings(TASKS)?,
         })
     }
 
@@ -95,8 +100,10 @@ impl Filter {
             for kind in ListKind::ALL.into_iter().filter(|kind| self.wants(*kind)) {
                 honoured.member(kind.wish(), "true");
             }
-            if !self.uris.is_empty() {
-                honoured.member(RESOURCES, &serde_json::json!(self.uris).to_string());
+            for (name, list) in [(RESOURCES, &self.uris), (TASKS, &self.tasks)] {
+                if !list.is_empty() {
+                    honoured.member(name, &serde_json::json!(list).to_string());
+                }
             }
             honoured.close();
         })
@@ -152,6 +159,8 @@ pub fn ended(id: &str, server_info: &str) -> Vec<u8> {
 }
 
 const RESOURCES: &str = "resourceSubscriptions";
+/// Of the tasks extension.
+const TASKS: &str = "taskIds";
 
 fn notification(method: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(192);
@@ -187,10 +196,11 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_or_not_known_is_left_out() {
-        let all = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"odd":7,"resourceSubscriptions":["a:b"]}}"#;
+        let all = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"odd":7,"resourceSubscriptions":["a:b"],"taskIds":["t"]}}"#;
         let filter = Filter {
             tools: true,
             uris: vec!["a:b".into()],
+            tasks: vec!["t".into()],
             ..Filter::default()
         };
         assert_eq!(read(all), Ok(filter));
@@ -208,6 +218,7 @@ mod tests {
             r#"{"notifications":{"toolsListChanged":1}}"#,
             r#"{"notifications":{"resourceSubscriptions":"a:b"}}"#,
             r#"{"notifications":{"resourceSubscriptions":[1]}}"#,
+            r#"{"notifications":{"taskIds":[{}]}}"#,
             r#"{"notifications":{"toolsListChanged":true,"toolsListChanged":false}}"#,
         ] {
             assert_eq!(read(params), Err(-32602), "{params}");
@@ -219,6 +230,7 @@ mod tests {
         let filter = Filter {
             prompts: true,
             uris: vec!["a:b".into()],
+            tasks: vec!["t".into()],
             ..Filter::default()
         };
         for id in ["7", "\"7\""] {
@@ -226,7 +238,9 @@ mod tests {
             let acknowledged = json_of(&filter.acknowledgement(id));
             assert_eq!(
                 acknowledged["params"],
-                json!({"_meta": tag, "notifications": {"promptsListChanged": true, "resourceSubscriptions": ["a:b"]}})
+                json!({"_meta": tag, "notifications": {
+                    "promptsListChanged": true, "resourceSubscriptions": ["a:b"], "taskIds": ["t"],
+                }})
             );
             let updated = json_of(&updated(r#"{"uri":"a:b","_meta":{"k":1}}"#, Some(id)));
             let mut own = tag.clone();

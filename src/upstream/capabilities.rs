@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::index::List;
-use crate::mcp::Revision;
+use crate::mcp::{Revision, task};
 
 /// What a server declares that it can do, as far as it matters here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub logging: bool,
     /// It completes arguments.
     pub completions: bool,
+    /// It makes tasks of calls: a Modern server by the extension, one of 2025-11-25 where it is asked to.
+    pub tasks: bool,
 }
 
 /// What a server declares of one kind of list.
@@ -43,6 +45,7 @@ impl Capabilities {
         subscribe: false,
         logging: false,
         completions: true,
+        tasks: false,
     };
 
     /// Those in `capabilities`, as a server of `revision` wrote them. What is malformed counts as not declared.
@@ -61,6 +64,11 @@ impl Capabilities {
             logging: object("logging").is_some(),
             // The first revision has the method and no word for it (2024-11-05, completion).
             completions: object("completions").is_some() || revision == Revision::V2024_11_05,
+            tasks: match revision {
+                Revision::V2026_07_28 => has(object("extensions"), &[task::EXTENSION]),
+                Revision::V2025_11_25 => has(object("tasks"), &["requests", "tools", "call"]),
+                Revision::V2024_11_05 | Revision::V2025_03_26 | Revision::V2025_06_18 => false,
+            },
         }
     }
 
@@ -72,6 +80,12 @@ impl Capabilities {
             List::Prompts => self.prompts,
         }
     }
+}
+
+/// Whether `object` has an object at the end of this path.
+fn has(object: Option<&Value>, path: &[&str]) -> bool {
+    let end = path.iter().try_fold(object, |object, name| object?.get(name).map(Some));
+    end.flatten().is_some_and(Value::is_object)
 }
 
 fn is_true(object: &Value, name: &str) -> bool {
@@ -98,10 +112,21 @@ mod tests {
             subscribe: true,
             logging: true,
             completions: false,
+            tasks: false,
         };
         assert_eq!(capabilities, expected);
         assert_eq!(capabilities.offer(List::Templates), Offer::Silent);
         assert_eq!(Capabilities::read(None, Revision::LATEST), Capabilities::default());
+    }
+
+    #[test]
+    fn each_revision_has_its_own_word_for_tasks() {
+        let core = json!({"tasks": {"list": {}, "requests": {"tools": {"call": {}}}}});
+        let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let read = |declared: &Value| Revision::ALL.map(|it| Capabilities::read(Some(declared), it).tasks);
+        assert_eq!(read(&core), Revision::ALL.map(|it| it == Revision::V2025_11_25));
+        assert_eq!(read(&extension), Revision::ALL.map(|it| it == Revision::V2026_07_28));
+        assert_eq!(read(&json!({"tasks": {"cancel": {}}, "extensions": {}})), [false; 5]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Inner {
             let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
             let is_in_doubt = match &answer {
-                Ok(reply) => reply.names_the_unknown(),
+                Ok(reply) => reply.names_the_unknown() && !call.method.is_of_tasks(),
                 Err(error) => matches!(error, Error::Connect(_) | Error::Status(400 | 404 | 405)),
             };
             if is_in_doubt {
@@ -77,7 +77,7 @@ impl Inner {
                 Err(error)
             }
             // What is offered may have changed without a word.
-            Ok(reply) if reply.names_the_unknown() => {
+            Ok(reply) if reply.names_the_unknown() && !call.method.is_of_tasks() => {
                 self.known.doubt.notify_one();
                 Ok(reply)
             }
@@ -106,19 +106,20 @@ impl Inner {
         Some(self.send(&connection, &call).await)
     }
 
-    async fn send(&self, connection: &Connection, call: &Call<'_>) -> Result<Reply, Error> {
+    async fn send(&self, connection: &Arc<Connection>, call: &Call<'_>) -> Result<Reply, Error> {
         connection.call(call, true, self.limit(call.method)).await
     }
 
     fn limit(&self, method: Method) -> Option<Duration> {
         match method {
             Method::ResourcesRead => Some(self.timeouts.resource),
+            _ if method.is_of_tasks() => Some(self.timeouts.resource),
             _ => self.timeouts.call,
         }
     }
 
     /// The connection that reads the catalog; waited for while it is made again.
-    async fn standing(&self) -> Result<Arc<Connection>, Error> {
+    pub(super) async fn standing(&self) -> Result<Arc<Connection>, Error> {
         match self.live.load_full() {
             Some(connection) => Ok(connection),
             None if self.state.borrow().health == Health::Ready => self.reconnected().await,

@@ -21,6 +21,7 @@ use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
 use super::state::{Peer, Transport};
 use super::stdio::StdioConnection;
+use super::tasks;
 use crate::index::Annotations;
 use crate::mcp::{Era, Method, message};
 
@@ -145,14 +146,19 @@ impl Connection {
 
     /// Carries a client's request; those of others may use the connection too if it `is_shared`. Dropping the future
     /// cancels the request at the server.
-    pub(crate) async fn call(&self, call: &Call<'_>, is_shared: bool, limit: Option<Duration>) -> Result<Reply, Error> {
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        is_shared: bool,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
         self.make_log(call, is_shared).await;
         match &self.link {
             // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
-            Link::Http(_) => self.carry(call, None, limit).await,
+            Link::Http(_) => tasks::carry(self, call, None, limit).await,
             Link::OldSse(_) | Link::Stdio(_) => {
                 let begun = self.questions.begin(&call.owner, call.ear.clone());
-                self.carry(call, Some(&begun), limit).await
+                tasks::carry(self, call, Some(&begun), limit).await
             }
         }
     }
@@ -160,13 +166,13 @@ impl Connection {
     /// The same for a call whose client may be asked things, which began before there was a connection. The time limit
     /// stands still while the server waits for an answer.
     pub(crate) async fn call_begun(
-        &self,
+        self: &Arc<Self>,
         call: &Call<'_>,
         begun: &Begun,
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
         self.make_log(call, false).await;
-        self.carry(call, Some(begun), limit).await
+        tasks::carry(self, call, Some(begun), limit).await
     }
 
     /// Has a Legacy server log what the client of `call` wants to hear; others may use the connection too if it
@@ -214,7 +220,13 @@ impl Connection {
         }
     }
 
-    async fn carry(&self, call: &Call<'_>, begun: Option<&Begun>, limit: Option<Duration>) -> Result<Reply, Error> {
+    /// Sends a request for a client, and waits for its answer.
+    pub(super) async fn carry(
+        &self,
+        call: &Call<'_>,
+        begun: Option<&Begun>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
         let id = self.next_id();
         let params = call.params(&self.peer, id);
         self.exchange(id, call.method.as_str(), (Some(call), begun), &params, limit)
@@ -271,6 +283,17 @@ impl Connection {
             Ended::Lost => Error::Unanswered,
         })??;
         Reply::read(message, id, era)
+    }
+
+    /// Says what is still to be said when a call is over. It is waited for before the session is ended.
+    pub(super) fn part(&self, words: impl Future<Output = ()> + Send + 'static) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        match &self.link {
+            Link::Http(link) => drop(runtime.spawn(link.partings.track_future(words))),
+            Link::OldSse(_) | Link::Stdio(_) => drop(runtime.spawn(words)),
+        }
     }
 
     pub(super) fn next_id(&self) -> u64 {

@@ -69,6 +69,12 @@ pub enum Error {
     /// The server asked something, and did not take the answer.
     #[error("the server does not take the answer to what it asked")]
     Unanswered,
+    /// The server gave up a task that was waited for.
+    #[error("the server cancelled the task{}{}", if .0.is_empty() { "" } else { ": " }, .0)]
+    TaskCancelled(String),
+    /// A task that was waited for is waited for no longer.
+    #[error("the task was given up: {0}")]
+    TaskGivenUp(String),
     /// As many callers as may have connections of their own have them, and use them.
     #[error("all {0} connections of callers to the server are in use; try again later")]
     NoLane(usize),
@@ -119,6 +125,8 @@ impl Error {
             Self::Process { reason, .. } => reason,
             Self::Arguments(_) => "InvalidArguments",
             Self::Unanswered => "Unanswered",
+            Self::TaskCancelled(_) => "TaskCancelled",
+            Self::TaskGivenUp(_) => "TaskGivenUp",
             Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
             Self::Advised { error, .. } => error.reason(),

@@ -21,6 +21,7 @@ use super::reread::Rereads;
 use super::state::State;
 use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
 use super::supervise::supervise;
+use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
@@ -113,6 +114,11 @@ impl Upstream {
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
     }
 
+    /// Most connections to it that calls may have of their own.
+    pub fn lanes_max(&self) -> usize {
+        self.inner.lanes.most()
+    }
+
     /// Changes of resources from now on, of those that somebody subscribed to. Who does not keep up loses the oldest.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.inner.known.news.notices()
@@ -140,6 +146,18 @@ impl Upstream {
             .map_err(|_| SubscribeError::Timeout)??;
         self.inner.lanes.subscribed(owner, hold.version()).await;
         Ok(Subscription::new(hold, notices))
+    }
+
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
+    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
+    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+        let inner = Arc::clone(&self.inner);
+        let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
+        let connect = move || {
+            let inner = Arc::clone(&inner);
+            async move { inner.standing().await }
+        };
+        timeout(limit, TaskChanges::listen(connect, tasks, stop)).await.ok()?
     }
 
     /// Has its lists read as soon as may be, whatever is known of them.

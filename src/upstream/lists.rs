@@ -12,7 +12,7 @@ use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
-use crate::mcp::RpcError;
+use crate::mcp::{RpcError, descriptor};
 
 /// Reads every list that the server declares.
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
@@ -51,7 +51,10 @@ async fn read_list(
             }
             match Item::read(list, raw) {
                 Some(tool) if list == List::Tools => match tool.offered(connection.annotations()) {
-                    Ok(tool) => catalog.tools.push(tool),
+                    Ok(tool) => catalog.tools.push(Item {
+                        needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
+                        ..tool
+                    }),
                     Err(withheld) => catalog.withhold(withheld),
                 },
                 Some(item) => catalog.list_mut(list).push(item),

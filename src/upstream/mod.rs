@@ -36,6 +36,8 @@ mod state;
 pub(crate) mod stdio;
 mod subscriptions;
 mod supervise;
+mod task_changes;
+mod tasks;
 mod terms;
 mod verdict;
 
@@ -47,7 +49,8 @@ pub use error::Error;
 pub use holding::Upstream;
 pub use news::Notice;
 pub use pin::Pin;
-pub use request::{Answers, Body, Call, Reply};
+pub use request::{Answers, Body, Call, Reply, TaskCall};
 pub use state::{Health, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscription};
+pub use task_changes::TaskChanges;
 pub use terms::{Freshness, HttpTransport, Terms};

@@ -15,7 +15,7 @@ use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta};
+use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta, task};
 
 /// A client's request as it goes to the server that owns its target.
 #[derive(Clone, Debug)]
@@ -36,10 +36,26 @@ pub struct Call<'a> {
     pub features: &'a Features,
     /// What the client answered to the result that asked for it, if this is the round after one.
     pub answers: Option<Answers<'a>>,
+    /// Whether the tool is called for a task, in the way of 2025-11-25.
+    pub task: TaskCall,
     /// From which level on the client wants to hear what the server logs; `None` if it wants to hear nothing.
     pub log_level: Option<LogLevel>,
     /// Who hears what the server says before its answer.
     pub ear: Option<Arc<dyn Ear>>,
+}
+
+/// Whether a tool is called for a task, of a server that makes some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskCall {
+    /// It is not.
+    #[default]
+    No,
+    /// It is, in the way of 2025-11-25, and the answer is the task.
+    Begin,
+    /// It is, in the way of 2025-11-25, and the answer is what the task comes to.
+    Finish,
+    /// It is where a Modern server does not answer otherwise, and the answer is what the task comes to.
+    IfNeeded,
 }
 
 /// What goes back to a Modern server that asked something in its result (2026-07-28, multi round-trip requests).
@@ -82,14 +98,21 @@ impl Call<'_> {
             .sum();
         let mut out = Vec::with_capacity(size + 256);
         let mut params = ObjectWriter::open(&mut out);
+        if let Some(name) = self.method.target().filter(|_| self.method.is_of_tasks()) {
+            params.string(name, self.target);
+        }
         for (name, value) in self.params.iter() {
             match name {
                 // Of one hop: written anew below. Of features that are not carried further: left out.
                 "_meta" | "task" | "inputResponses" | "requestState" => {}
+                _ if self.method.target() == Some(name) && self.method.is_of_tasks() => {}
                 _ if self.method.target() == Some(name) => params.string(name, self.target),
                 "ref" if self.method == Method::Complete => self.write_reference(params.name(name), value.get()),
                 _ => params.member(name, value.get()),
             }
+        }
+        if matches!(self.task, TaskCall::Begin | TaskCall::Finish) && peer.takes_task_calls() {
+            params.member("task", "{}");
         }
         if let Some(answers) = self.answers {
             let parts = [("inputResponses", answers.responses), ("requestState", answers.state)];
@@ -97,7 +120,7 @@ impl Call<'_> {
                 params.member(name, value);
             }
         }
-        let wants_progress = self.ear.is_some() && self.meta.is_some_and(|m| m.get(meta::PROGRESS_TOKEN).is_some());
+        let wants_progress = self.ear.is_some() && self.meta.and_then(meta::progress_token).is_some();
         let hop = Hop {
             era,
             revision: &peer.revision_name,
@@ -175,6 +198,21 @@ impl Reply {
         })
     }
 
+    /// An answer of the same server with this result, or this error.
+    #[must_use]
+    pub(crate) fn with(&self, body: Body<'_>) -> Self {
+        let (text, failed) = match body {
+            Body::Result(result) => (result, false),
+            Body::Error(error) => (error, true),
+        };
+        Self {
+            era: self.era,
+            part: 0..text.len(),
+            message: Bytes::copy_from_slice(text.as_bytes()),
+            failed,
+        }
+    }
+
     /// What the server answered.
     pub fn body(&self) -> Body<'_> {
         let bytes = self.message.get(self.part.clone()).unwrap_or_default();
@@ -200,6 +238,18 @@ impl Reply {
             error_code(error),
             Some(RpcError::INVALID_PARAMS | RpcError::METHOD_NOT_FOUND)
         )
+    }
+
+    /// Whether the server answers only clients that take tasks (2026-07-28, errors; tasks extension).
+    pub(crate) fn wants_tasks(&self) -> bool {
+        let Body::Error(error) = self.body() else { return false };
+        let wants = || {
+            let data = Members::parse(error)?.get("data")?.get();
+            let required = Members::parse(data)?.get("requiredCapabilities")?.get();
+            let extensions = Members::parse(required)?.get("extensions")?.get();
+            Members::parse(extensions)?.get(task::EXTENSION)
+        };
+        error_code(error) == Some(RpcError::MISSING_CLIENT_CAPABILITY) && wants().is_some()
     }
 
     /// Whether the server refused the request for its headers, before it did anything.
@@ -244,6 +294,7 @@ mod tests {
             owner: Owner::Nobody,
             features,
             answers,
+            task: TaskCall::No,
             log_level: None,
             ear: None,
         };
@@ -302,6 +353,75 @@ mod tests {
         let text = call_params(Era::Legacy, client, &features, None);
         assert_eq!(text, r#"{"name":"add"}"#);
     }
+
+    #[test]
+    fn a_task_is_asked_for_of_servers_that_make_some_in_this_way_alone() {
+        let client = r#"{"name":"x","task":{"ttl":1}}"#;
+        let members = Members::parse(client).unwrap();
+        let params = |revision, tasks, task| {
+            let call = Call {
+                method: Method::ToolsCall,
+                target: "add",
+                params: &members,
+                meta: None,
+                param_headers: None,
+                owner: Owner::Nobody,
+                features: &Features::default(),
+                answers: None,
+                task,
+                log_level: None,
+                ear: None,
+            };
+            let mut peer = Peer {
+                revision,
+                ..Peer::taken_for("")
+            };
+            peer.capabilities.tasks = tasks;
+            String::from_utf8(call.params(&peer, 7)).unwrap()
+        };
+        let (legacy, begin) = (Revision::V2025_11_25, TaskCall::Begin);
+        assert_eq!(params(legacy, true, begin), r#"{"name":"add","task":{}}"#);
+        assert_eq!(params(legacy, true, TaskCall::Finish), r#"{"name":"add","task":{}}"#);
+        for not in [TaskCall::No, TaskCall::IfNeeded] {
+            assert_eq!(params(legacy, true, not), r#"{"name":"add"}"#);
+        }
+        assert_eq!(params(legacy, false, begin), r#"{"name":"add"}"#);
+        assert!(!params(Revision::LATEST, true, begin).contains(r#""task""#));
+    }
+
+    #[test]
+    fn a_task_is_named_as_its_server_knows_it() {
+        let members = Members::parse(r#"{"inputResponses":{"ours":1},"taskId":"ours","k":1}"#).unwrap();
+        let call = |params| Call {
+            method: Method::TasksUpdate,
+            target: "theirs",
+            params,
+            meta: None,
+            param_headers: None,
+            owner: Owner::Nobody,
+            features: &NOTHING,
+            answers: Some(Answers {
+                responses: Some(r#"{"a":{}}"#),
+                state: None,
+            }),
+            task: TaskCall::No,
+            log_level: None,
+            ear: None,
+        };
+        let peer = Peer {
+            revision: Revision::LATEST_LEGACY,
+            ..Peer::taken_for("")
+        };
+        let params = |members| String::from_utf8(call(members).params(&peer, 7)).unwrap();
+        assert_eq!(
+            params(&members),
+            r#"{"taskId":"theirs","k":1,"inputResponses":{"a":{}}}"#
+        );
+        let none = Members::default();
+        assert_eq!(params(&none), r#"{"taskId":"theirs","inputResponses":{"a":{}}}"#);
+    }
+
+    static NOTHING: std::sync::LazyLock<Features> = std::sync::LazyLock::new(Features::default);
 
     #[test]
     fn an_answer_is_taken_only_for_its_own_request() {

@@ -99,6 +99,11 @@ impl Peer {
         self.revision.era()
     }
 
+    /// Whether a call of a tool can ask it for a task, in the way of 2025-11-25.
+    pub(crate) fn takes_task_calls(&self) -> bool {
+        self.era() == Era::Legacy && self.capabilities.tasks
+    }
+
     /// A server that is taken to speak the Modern revision called `name`, and was not asked.
     pub(crate) fn taken_for(name: &str) -> Self {
         Self {

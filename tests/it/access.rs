@@ -26,11 +26,11 @@ use crate::support::up::Up;
 use crate::support::upstream::{self, Upstream};
 use crate::support::world::World;
 
-const ALICE: (&str, &str) = ("authorization", "Bearer key-of-alice");
-const BOB: (&str, &str) = ("x-api-key", "key-of-bob");
+pub(crate) const ALICE: (&str, &str) = ("authorization", "Bearer key-of-alice");
+pub(crate) const BOB: (&str, &str) = ("x-api-key", "key-of-bob");
 
 /// The plan of `plan`, with access by the keys of a Secret that has this content.
-fn by_key(mut plan: PlanInput, content: Content) -> PlanInput {
+pub(crate) fn by_key(mut plan: PlanInput, content: Content) -> PlanInput {
     let federation = &mut plan.federations[0];
     let access = json!({"apiKeys": {"secretRef": {"name": "keys"}}});
     federation.spec.access = Some(serde_json::from_value(access).unwrap());
@@ -42,14 +42,14 @@ fn by_key(mut plan: PlanInput, content: Content) -> PlanInput {
     plan
 }
 
-fn keys(keys: &[(&str, &str)]) -> Content {
+pub(crate) fn keys(keys: &[(&str, &str)]) -> Content {
     let keys = keys
         .iter()
         .map(|(name, key)| ((*name).to_owned(), key.as_bytes().to_vec()));
     Content::Found(keys.collect())
 }
 
-fn alice_and_bob() -> Content {
+pub(crate) fn alice_and_bob() -> Content {
     keys(&[("alice", "key-of-alice"), ("bob", "key-of-bob\n")])
 }
 

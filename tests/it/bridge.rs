@@ -4,18 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ::http::Request;
-use bytes::Bytes;
-use http_body_util::Full;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::support::event_stream::EventStream;
 use crate::support::gateway::TestGateway;
-use crate::support::http::{self, Http};
+use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
-use crate::support::wire;
 
 /// A Modern server whose tool `greet` asks for a name, and greets who has it.
 async fn modern_server() -> Upstream {
@@ -64,7 +59,7 @@ async fn modern_call(gateway: &TestGateway, params: Value, capabilities: Value) 
     gateway.post(body, &headers).await.json()
 }
 
-fn with(mut params: Value, more: &Value) -> Value {
+pub(crate) fn with(mut params: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         params[name] = value.clone();
     }
@@ -275,68 +270,6 @@ async fn arguments_are_completed_by_whoever_owns_the_prompt_or_the_template() {
         assert_eq!(refused["error"]["code"], -32602, "{odd}: {refused}");
     }
     assert!(silent.seen_of("completion/complete").is_empty());
-}
-
-/// A Legacy client in a session of its own.
-struct LegacyClient {
-    http: Http,
-    url: String,
-    session: String,
-    revision: Revision,
-}
-
-impl LegacyClient {
-    async fn open(gateway: &TestGateway, revision: Revision, capabilities: Value) -> Self {
-        let http = http::client();
-        let url = gateway.url();
-        let params = json!({
-            "protocolVersion": revision.as_str(), "capabilities": capabilities,
-            "clientInfo": {"name": "test", "version": "1"},
-        });
-        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let reply = http::send(&http, post(&url, None, revision, &body)).await;
-        let session = reply.header("mcp-session-id").unwrap().to_owned();
-        Self {
-            http,
-            url,
-            session,
-            revision,
-        }
-    }
-
-    fn request(&self, body: &Value) -> Request<Full<Bytes>> {
-        post(&self.url, Some(&self.session), self.revision, body)
-    }
-
-    async fn call(&self, tool: &str) -> EventStream {
-        let body = json!({"jsonrpc": "2.0", "id": "q", "method": "tools/call", "params": {"name": tool}});
-        EventStream::open(&self.http, self.request(&body)).await
-    }
-
-    /// The next message of `stream`, which must be a request that the revision knows.
-    async fn asked(&self, stream: &mut EventStream) -> Value {
-        let asked = stream.next().await;
-        let problems = wire::problems(self.revision, "ServerRequest", &asked);
-        assert!(problems.is_empty(), "{asked}: {problems:?}");
-        asked
-    }
-
-    async fn respond(&self, to: &Value, response: Value) -> u16 {
-        let mut body = json!({"jsonrpc": "2.0", "id": to["id"]});
-        body = with(body, &response);
-        http::send(&self.http, self.request(&body)).await.status
-    }
-}
-
-fn post(url: &str, session: Option<&str>, revision: Revision, body: &Value) -> Request<Full<Bytes>> {
-    let request = Request::post(url)
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", revision.as_str());
-    let request = session
-        .into_iter()
-        .fold(request, |r, id| r.header("mcp-session-id", id));
-    request.body(Full::new(Bytes::from(body.to_string()))).unwrap()
 }
 
 #[tokio::test]

@@ -133,6 +133,7 @@ async fn a_modern_server_hears_everything_with_lists_and_the_clients_own_with_ca
     assert_eq!(call(&gateway, &json!({})).await, json!({}));
     let mut declared = everything();
     declared["roots"] = json!({});
+    declared["extensions"]["io.modelcontextprotocol/tasks"] = json!({});
     assert_eq!(
         server.seen_of("tools/list")[0].body["params"]["_meta"][DECLARED],
         declared

@@ -1,6 +1,5 @@
 //! How changes of servers are heard: on streams of their own, by listens, and from processes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::gateway::{TestGateway, plan};
 use crate::support::held::{
-    PATIENCE, Streams, Tools, changed, eventually, hold, hold_at, legacy, modern, streams_asked_for, tagged, terms,
-    until_it_has,
+    Forgetful, PATIENCE, Streams, Tools, changed, eventually, hold, hold_at, legacy, listened_to, modern, streaming,
+    streams_asked_for, tagged, terms, until_it_has,
 };
 use crate::support::peers::Peers;
 use crate::support::remote::Remote;
@@ -22,13 +21,8 @@ use crate::support::upstream::{Answer, Upstream};
 
 #[tokio::test]
 async fn a_change_told_on_the_servers_own_stream_is_heard() {
-    let (streams, tools) = (Streams::default(), Tools::default());
-    let (own, listed) = (streams.clone(), tools.clone());
-    let server = Upstream::start(move |seen| match seen.http {
-        Method::GET => own.open(),
-        _ => legacy(seen, json!({"tools": {"listChanged": true}}), &listed),
-    })
-    .await;
+    let tools = Tools::default();
+    let (server, streams) = streaming(json!({"tools": {"listChanged": true}}), &tools).await;
     let held = hold(&server).await;
     for (name, spelling) in [("one", "list_changed"), ("two", "listChanged")] {
         tools.add(name);
@@ -88,26 +82,10 @@ async fn a_server_without_the_stream_is_asked_once_and_one_that_closes_it_is_ask
 
 #[tokio::test]
 async fn a_session_that_the_stream_finds_lost_is_made_again() {
-    let lost = Arc::new(AtomicUsize::new(0));
-    let (streams, tools, current) = (Streams::default(), Tools::default(), Arc::clone(&lost));
-    let own = streams.clone();
-    let server = Upstream::start(move |seen| {
-        let session = format!("s-{}", current.load(Ordering::SeqCst));
-        match seen.header("mcp-session-id") {
-            Some(sent) if sent != session => Answer::status(404),
-            _ if seen.http == Method::GET => own.open(),
-            _ => match legacy(seen, json!({"tools": {}}), &tools) {
-                Answer::Respond { status, body, .. } => {
-                    Answer::text(status, "application/json", body).with_header("mcp-session-id", &session)
-                }
-                other => other,
-            },
-        }
-    })
-    .await;
-    let _held = hold(&server).await;
-    lost.store(1, Ordering::SeqCst);
-    streams.close();
+    let forgetful = Forgetful::start(json!({"tools": {}})).await;
+    let (server, streams) = (&forgetful.server, &forgetful.streams);
+    let _held = hold(server).await;
+    forgetful.forget();
     eventually("a new session", || server.seen_of("initialize").len() == 2).await;
     eventually("a new stream", || streams.count() == 1).await;
     assert_eq!(server.seen_of("server/discover").len(), 1, "its era is known");
@@ -142,13 +120,8 @@ async fn a_stream_goes_on_where_it_ended_when_the_server_wants() {
 
 #[tokio::test]
 async fn lists_are_read_again_after_a_stream_was_away() {
-    let (streams, tools) = (Streams::default(), Tools::default());
-    let (own, listed) = (streams.clone(), tools.clone());
-    let server = Upstream::start(move |seen| match seen.http {
-        Method::GET => own.open(),
-        _ => legacy(seen, json!({"tools": {"listChanged": true}}), &listed),
-    })
-    .await;
+    let tools = Tools::default();
+    let (server, streams) = streaming(json!({"tools": {"listChanged": true}}), &tools).await;
     let held = hold(&server).await;
     tools.add("unheard");
     streams.close();
@@ -157,17 +130,9 @@ async fn lists_are_read_again_after_a_stream_was_away() {
 
 #[tokio::test]
 async fn a_modern_server_is_listened_to_for_what_it_tells_of() {
-    let (streams, tools) = (Streams::default(), Tools::default());
-    let (own, listed) = (streams.clone(), tools.clone());
-    let server = Upstream::start(move |seen| match seen.method() {
-        "subscriptions/listen" => own.open_for(seen, None),
-        _ => modern(
-            seen,
-            json!({"tools": {"listChanged": true}, "resources": {"listChanged": false}}),
-            &listed,
-        ),
-    })
-    .await;
+    let tools = Tools::default();
+    let capabilities = json!({"tools": {"listChanged": true}, "resources": {"listChanged": false}});
+    let (server, streams) = listened_to(capabilities, &tools).await;
     let held = hold(&server).await;
     let listen = server.seen_of("subscriptions/listen").remove(0);
     assert_eq!(

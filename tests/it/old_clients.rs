@@ -122,6 +122,38 @@ async fn everything_is_told_on_the_stream() {
 }
 
 #[tokio::test]
+async fn nothing_later_than_the_transport_is_spoken_on_it() {
+    let gateway = TestGateway::start(plan(&[])).await;
+    let mut client = Client::begin(&gateway).await;
+    let unknown = client.ask(json!(1), "server/discover", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listed = client.ask(json!(2), "tools/list", json!({"_meta": meta})).await;
+    assert_eq!(listed["result"], json!({"tools": []}));
+    let unknown = client
+        .ask(json!(3), "subscriptions/listen", json!({"_meta": meta}))
+        .await;
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+}
+
+#[tokio::test]
+async fn an_address_is_closed_with_its_stream_whether_or_not_hands_were_shaken() {
+    let gateway = TestGateway::start(plan(&[])).await;
+    let client = Client::connect(&gateway).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(client.send(&ping).await.status, 202);
+    let address = client.address.clone();
+    drop(client);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while send_to(&gateway, &address, &ping).await.status != 404 {
+        assert!(Instant::now() < deadline, "its address is taken for ever");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_session_ends_with_its_stream_and_its_calls_with_it() {
     let server = server().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;

@@ -156,7 +156,7 @@ async fn descriptors_promise_only_what_arrives() {
 }
 
 #[tokio::test]
-async fn tasks_of_one_era_are_not_spoken_of_in_the_other() {
+async fn tools_promise_no_tasks_of_the_kind_that_is_not_served() {
     let tools = json!([{
         "name": "slow", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"},
     }]);
@@ -172,16 +172,13 @@ async fn tasks_of_one_era_are_not_spoken_of_in_the_other() {
             .filter(|tool| tool.get("execution").is_some())
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
-        let expected: &[&str] = if revision == Revision::LATEST {
-            &[]
-        } else {
-            &["old__slow"]
-        };
-        assert_eq!(speaking, expected, "{revision}");
+        assert!(speaking.is_empty(), "{revision}: {speaking:?}");
     }
-    let call = json!({"name": "new__slow", "task": {"ttl": 1000}});
-    gateway.legacy("tools/call", call).await;
-    assert!(new.seen_of("tools/call")[0].body["params"].get("task").is_none());
+    for (member, server) in [("old", &old), ("new", &new)] {
+        let call = json!({"name": format!("{member}__slow"), "task": {"ttl": 1000}});
+        gateway.legacy("tools/call", call).await;
+        assert!(server.seen_of("tools/call")[0].body["params"].get("task").is_none());
+    }
 }
 
 #[tokio::test]

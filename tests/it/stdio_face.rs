@@ -3,6 +3,7 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use mcpfleet::mcp::Revision;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::support::client::{Call, Client};
 use crate::support::peers::Peers;
+use crate::support::remote::Remote;
 use crate::support::upstream::{Upstream, modern};
 use crate::support::wire;
 
@@ -481,36 +483,41 @@ async fn a_remote_server_is_served_under_its_own_names_with_the_headers_that_are
     assert!(host.leave().await.0.success());
 }
 
+/// Clients that visit at a time.
+const AT_A_TIME: usize = 4;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_clients_of_other_people_start_it_and_use_it() {
     let Some(peers) = Peers::installed() else { return };
     let files = fleet();
-    let mut command = vec![env!("CARGO_BIN_EXE_mcpfleet").to_owned(), "up".into(), "--stdio".into()];
-    command.push(files.path().join("mcp.json").display().to_string());
-    let call = Call {
-        tool: "s__echo".into(),
-        arguments: json!({"text": "hello"}).as_object().unwrap().clone(),
-    };
-    for client in [
-        Client::TypescriptV1,
-        Client::Typescript117,
-        Client::TypescriptV2Legacy,
-        Client::TypescriptV2Auto,
-        Client::TypescriptV2Modern,
-        Client::PythonV1,
-        Client::PythonV2Legacy,
-        Client::PythonV2Auto,
-        Client::PythonV2Modern,
-    ] {
-        let target = format!("stdio:{}", json!(command));
-        let visit = client.visit(&peers, &target, std::slice::from_ref(&call)).await;
-        let visit = visit.unwrap_or_else(|error| panic!("{client:?}: {error}"));
-        assert_eq!(visit.protocol_version, client.revision(), "{client:?}");
-        assert!(
-            visit.tools.contains(&"s__echo".to_owned()),
-            "{client:?}: {:?}",
-            visit.tools
-        );
-        assert_eq!(visit.calls[0].text, "hello", "{client:?}");
+    let file = files.path().join("mcp.json").display().to_string();
+    every_client_uses(&peers, &["up", "--stdio", &file], "s__echo", "text").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clients_of_other_people_use_a_remote_server_by_it() {
+    let Some(peers) = Peers::installed() else { return };
+    // One of each era: Legacy with sessions, and both.
+    for remote in [Remote::PythonV1, Remote::TypescriptV2] {
+        let running = remote.start(&peers).await;
+        every_client_uses(&peers, &["connect", &running.url], "echo", "message").await;
     }
+}
+
+/// Lets every client start this command of ours, list the tools, and call the one that answers with what it is told.
+async fn every_client_uses(peers: &Peers, arguments: &[&str], tool: &str, argument: &str) {
+    let words: Vec<_> = [env!("CARGO_BIN_EXE_mcpfleet")].iter().chain(arguments).collect();
+    let target = format!("stdio:{}", json!(words));
+    let call = Call {
+        tool: tool.to_owned(),
+        arguments: json!({argument: "hello"}).as_object().unwrap().clone(),
+    };
+    let visits = stream::iter(Client::ALL).map(async |client| {
+        let visit = client.visit(peers, &target, std::slice::from_ref(&call)).await;
+        let visit = visit.unwrap_or_else(|error| panic!("{client:?} and {words:?}: {error}"));
+        assert_eq!(visit.protocol_version, client.revision(), "{client:?}");
+        assert!(visit.tools.contains(&tool.to_owned()), "{client:?}: {:?}", visit.tools);
+        assert!(visit.calls[0].text.contains("hello"), "{client:?}: {:?}", visit.calls);
+    });
+    visits.buffer_unordered(AT_A_TIME).for_each(async |()| ()).await;
 }

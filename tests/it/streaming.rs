@@ -13,10 +13,13 @@ use crate::support::gateway::TestGateway;
 use crate::support::http::{self, Reply};
 use crate::support::upstream::{self, Answer, Upstream};
 
-const TOOLS: [&str; 3] = ["quick", "slow", "talkative"];
+const TOOLS: [&str; 4] = ["quick", "slow", "talkative", "fails"];
 
 fn tools() -> Value {
-    TOOLS.iter().map(|name| json!({"name": name})).collect()
+    let tools = TOOLS.iter();
+    tools
+        .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+        .collect()
 }
 
 /// A server whose tools answer at once, late, or with progress and a log message on the way.
@@ -36,6 +39,11 @@ fn script(seen: &upstream::Seen, modern: bool) -> Answer {
     match (seen.method(), seen.body["params"]["name"].as_str()) {
         ("tools/call", Some("quick")) => Answer::Stream(vec![(Duration::ZERO, result)]),
         ("tools/call", Some("slow")) => Answer::Stream(vec![(Duration::from_millis(2300), result)]),
+        ("tools/call", Some("fails")) => {
+            let error = json!({"code": 4711, "message": "Dock closed", "data": {"dock": 3}});
+            let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error});
+            Answer::Stream(vec![(Duration::from_millis(300), answer)])
+        }
         ("tools/call", Some("talkative")) => {
             let progress = |n: u64| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n, "odd": {}}});
             let foreign = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "other", "progress": 9}});
@@ -54,8 +62,13 @@ fn script(seen: &upstream::Seen, modern: bool) -> Answer {
 }
 
 async fn gateway(modern: bool) -> (TestGateway, Upstream) {
+    gateway_with(modern, json!({})).await
+}
+
+async fn gateway_with(modern: bool, streaming: Value) -> (TestGateway, Upstream) {
     let server = Upstream::start(move |seen| script(seen, modern)).await;
-    (TestGateway::ready(&[("s", server.address)]).await, server)
+    let spec = json!({"streaming": streaming});
+    (TestGateway::ready_with(&[("s", server.address)], spec).await, server)
 }
 
 async fn call(gateway: &TestGateway, name: &str, meta: Value, accept: &str) -> Reply {
@@ -135,6 +148,118 @@ async fn a_late_answer_is_streamed_to_clients_that_name_the_type_and_to_no_other
     for reply in [plain, any, refused] {
         assert_eq!(content_type(&reply), "application/json; charset=utf-8");
         assert_eq!(reply.json()["result"]["content"][0]["text"], "slow");
+    }
+}
+
+#[tokio::test]
+async fn without_delay_an_instant_answer_comes_on_a_stream_and_a_refusal_keeps_its_status() {
+    let (gateway, _server) = gateway_with(true, json!({"delay": "0s"})).await;
+    for meta in [json!({}), modern_meta(json!({}))] {
+        let streamed = call(&gateway, "quick", meta.clone(), BOTH).await;
+        assert_eq!(content_type(&streamed), "text/event-stream", "{meta}");
+        let events = messages(&streamed);
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0]["result"]["content"][0]["text"], "quick");
+        for accept in ["application/json", "*/*"] {
+            let plain = call(&gateway, "quick", meta.clone(), accept).await;
+            assert_eq!(content_type(&plain), "application/json; charset=utf-8", "{accept}");
+        }
+        let unknown = call(&gateway, "no_such", meta, BOTH).await;
+        assert_eq!(messages(&unknown)[0]["error"]["code"], -32602);
+    }
+    let list = gateway.legacy("tools/list", json!({})).await;
+    assert!(list["result"]["tools"].is_array(), "lists come whole: {list}");
+    let odd = modern_meta(json!({"io.modelcontextprotocol/logLevel": "loud"}));
+    let refused = call(&gateway, "quick", odd, BOTH).await;
+    assert_eq!(
+        (refused.status, content_type(&refused)),
+        (400, "application/json; charset=utf-8")
+    );
+}
+
+#[tokio::test]
+async fn with_a_negative_delay_no_answer_comes_on_a_stream() {
+    let (gateway, _server) = gateway_with(true, json!({"delay": "-1s"})).await;
+    for meta in [json!({"progressToken": 1}), modern_meta(json!({"progressToken": 1}))] {
+        let (slow, talkative) = tokio::join!(
+            call(&gateway, "slow", meta.clone(), BOTH),
+            call(&gateway, "talkative", meta.clone(), BOTH)
+        );
+        for (reply, text) in [(slow, "slow"), (talkative, "talkative")] {
+            assert_eq!(content_type(&reply), "application/json; charset=utf-8", "{meta}");
+            assert_eq!(reply.json()["result"]["content"][0]["text"], text);
+        }
+    }
+    let mut listening = gateway
+        .modern_events(json!("l"), "subscriptions/listen", json!({"notifications": {}}))
+        .await;
+    assert_eq!(
+        listening.content_type(),
+        "text/event-stream",
+        "what is a stream stays one"
+    );
+    assert_eq!(
+        listening.next().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
+}
+
+#[tokio::test]
+async fn an_error_after_the_stream_has_begun_comes_on_it() {
+    for modern_server in [false, true] {
+        let (gateway, _server) = gateway_with(modern_server, json!({"delay": "50ms"})).await;
+        for meta in [json!({}), modern_meta(json!({}))] {
+            let reply = call(&gateway, "fails", meta, BOTH).await;
+            assert_eq!((reply.status, content_type(&reply)), (200, "text/event-stream"));
+            let events = messages(&reply);
+            assert_eq!(events.len(), 1, "{events:?}");
+            let expected = json!({"code": 4711, "message": "Dock closed", "data": {"dock": 3}});
+            assert_eq!((&events[0]["id"], &events[0]["error"]), (&json!("x"), &expected));
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_clients_with_the_same_token_at_the_same_time_hear_their_own_progress() {
+    for modern_server in [false, true] {
+        let (gateway, server) = gateway(modern_server).await;
+        let token = json!({"progressToken": 1});
+        let (one, other) = tokio::join!(
+            call(&gateway, "talkative", modern_meta(token.clone()), BOTH),
+            call(&gateway, "talkative", token, BOTH)
+        );
+        for reply in [one, other] {
+            let events = messages(&reply);
+            let told: Vec<_> = events.iter().map(|event| &event["params"]["progress"]).collect();
+            assert_eq!(told, [&json!(1), &json!(2), &Value::Null], "{events:?}");
+        }
+        let calls = server.seen_of("tools/call");
+        let tokens: Vec<_> = calls
+            .iter()
+            .map(|seen| &seen.body["params"]["_meta"]["progressToken"])
+            .collect();
+        if modern_server {
+            assert!(
+                tokens[0] == &calls[0].body["id"] && tokens[1] == &calls[1].body["id"],
+                "{tokens:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_is_not_echoed() {
+    let (gateway, server) = gateway(true).await;
+    for token in [json!(1.5), json!({}), json!(true), Value::Null] {
+        let reply = call(&gateway, "talkative", json!({"progressToken": token}), BOTH).await;
+        assert_eq!(content_type(&reply), "application/json; charset=utf-8", "{token}");
+    }
+    for seen in server.seen_of("tools/call") {
+        assert!(
+            seen.body["params"]["_meta"].get("progressToken").is_none(),
+            "{}",
+            seen.text
+        );
     }
 }
 

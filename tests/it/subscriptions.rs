@@ -1,7 +1,5 @@
 //! Resources of servers that are subscribed to.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::http::Method;
@@ -9,12 +7,14 @@ use mcpfleet::upstream::Owner;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::support::held::{PATIENCE, Streams, Tools, eventually, hold, legacy, modern, tagged};
-use crate::support::upstream::{Answer, Upstream};
+use crate::support::held::{
+    Forgetful, PATIENCE, Streams, Tools, eventually, hold, legacy, listened_to, modern, streaming, tagged,
+};
+use crate::support::upstream::Upstream;
 
 #[tokio::test]
 async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
-    let (streams, tools, own) = (Streams::default(), Tools::default(), Streams::default());
+    let (tools, own) = (Tools::default(), Streams::default());
     let gets = own.clone();
     let server = Upstream::start(move |seen| match (seen.http.clone(), seen.method()) {
         (Method::GET, _) => gets.open(),
@@ -24,7 +24,6 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
         _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
     })
     .await;
-    drop(streams);
     let held = hold(&server).await;
     let (mut first, second) = (
         held.subscribe(&Owner::Nobody, "a://b").await.unwrap(),
@@ -58,30 +57,13 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
 
 #[tokio::test]
 async fn a_subscription_outlives_the_session_and_what_was_missed_is_told_as_one_change() {
-    let generation = Arc::new(AtomicUsize::new(0));
-    let (streams, tools, current) = (Streams::default(), Tools::default(), Arc::clone(&generation));
-    let own = streams.clone();
-    let server = Upstream::start(move |seen| {
-        let session = format!("s-{}", current.load(Ordering::SeqCst));
-        match seen.header("mcp-session-id") {
-            Some(sent) if sent != session => Answer::status(404),
-            _ if seen.http == Method::GET => own.open(),
-            _ => match legacy(seen, json!({"resources": {"subscribe": true}}), &tools) {
-                Answer::Respond { status, body, .. } => {
-                    Answer::text(status, "application/json", body).with_header("mcp-session-id", &session)
-                }
-                other => other,
-            },
-        }
-    })
-    .await;
-    let held = hold(&server).await;
+    let forgetful = Forgetful::start(json!({"resources": {"subscribe": true}})).await;
+    let held = hold(&forgetful.server).await;
     let mut subscription = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
-    generation.store(1, Ordering::SeqCst);
-    streams.close();
+    forgetful.forget();
     let notice = timeout(PATIENCE, subscription.updated()).await.unwrap().unwrap();
     assert_eq!(&*notice.params, r#"{"uri":"a://b"}"#);
-    let asked = server.seen_of("resources/subscribe");
+    let asked = forgetful.server.seen_of("resources/subscribe");
     assert_eq!(asked.last().unwrap().header("mcp-session-id"), Some("s-1"));
 }
 
@@ -129,19 +111,9 @@ async fn a_modern_server_hears_of_new_resources_by_a_new_listen_before_the_old_o
 
 #[tokio::test]
 async fn who_subscribes_right_after_the_last_one_left_is_told_of_changes_too() {
-    let (streams, tools) = (Streams::default(), Tools::default());
-    let own = streams.clone();
-    let new = Upstream::start(move |seen| match seen.method() {
-        "subscriptions/listen" => own.open_for(seen, None),
-        _ => modern(seen, json!({"resources": {"subscribe": true}}), &tools),
-    })
-    .await;
-    let (gets, tools) = (Streams::default(), Tools::default());
-    let old = Upstream::start(move |seen| match seen.http {
-        Method::GET => gets.open(),
-        _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
-    })
-    .await;
+    let subscribe = json!({"resources": {"subscribe": true}});
+    let (new, _streams) = listened_to(subscribe.clone(), &Tools::default()).await;
+    let (old, _own) = streaming(subscribe, &Tools::default()).await;
     for server in [&new, &old] {
         let held = hold(server).await;
         for _ in 0..3 {

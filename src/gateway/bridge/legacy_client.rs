@@ -19,6 +19,7 @@ use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::{InputRequired, Question};
 use crate::mcp::object::ObjectWriter;
+use crate::mcp::shape::ResultError;
 use crate::mcp::{Envelope, Features, Members, Revision, notice};
 use crate::upstream::{Answers, Asked, Call, Ear};
 
@@ -63,6 +64,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         let result = match hop.arrived(&reply) {
             Arrived::Answer(answer) => return answer,
             Arrived::InputRequired(result) => result,
+            Arrived::Task(_) => return hop.failed(&ResultError::Task),
         };
         let Some(asked) = InputRequired::read(result) else {
             return hop.failed(&"its result asks for input in a way that is not known");
@@ -232,21 +234,16 @@ impl Rounds {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in asked.questions.iter().zip(said) {
             let said = said.unwrap_or_else(|| question.kind.refusal());
-            match questions::for_server(question.kind, said) {
-                Said::Result(result) => {
-                    if is_accepted_page(question, &result) {
-                        self.pages.insert(question.params.to_owned());
-                    }
-                    object.member(&question.key, &result);
-                }
-                // There is no way to tell the server (2026-07-28, multi round-trip requests).
-                Said::Error(_) => {
-                    let what = question.kind.method();
-                    return Err(format!(
-                        "The server needs an answer to {what}, and the client gave none"
-                    ));
-                }
+            let Some(result) = questions::for_modern_server(question.kind, said) else {
+                let what = question.kind.method();
+                return Err(format!(
+                    "The server needs an answer to {what}, and the client gave none"
+                ));
+            };
+            if is_accepted_page(question, &result) {
+                self.pages.insert(question.params.to_owned());
             }
+            object.member(&question.key, &result);
         }
         object.close();
         self.responses = (!asked.questions.is_empty())

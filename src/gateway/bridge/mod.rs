@@ -11,13 +11,16 @@
 //! | Modern | Legacy | [`modern_client`], [`parked`]: the call waits while the client is given a result that asks |
 
 mod asks;
+mod conversation;
 mod lacks;
 mod legacy_client;
 mod modern_client;
+mod own_call;
 mod parked;
 mod questions;
 pub(super) mod session_lanes;
 mod state;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -30,14 +33,14 @@ use super::answer::Answer;
 use super::completion;
 use super::dispatch::Request;
 use super::relay::Logs;
-use super::session::{SessionId, Sessions};
+use super::session::{FederationKeys, SessionId, Sessions};
 use super::wishes::Wishes;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, Upstream};
+use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
 
 /// What requests share that take more than one message of their client.
 #[derive(Debug)]
@@ -60,6 +63,11 @@ impl Bridge {
             used: Used::default(),
             wishes,
         }
+    }
+
+    /// What a federation signs with; `None` while the root key is not here.
+    pub(super) fn keys(&self, federation: &str) -> Option<Arc<FederationKeys>> {
+        self.sessions.keys_of(federation)
     }
 
     /// Takes a Legacy client's response to what it was asked in its session. False if nobody waits for it.
@@ -105,6 +113,8 @@ enum Arrived<'r> {
     Answer(Answer),
     /// A result that asks for input.
     InputRequired(&'r str),
+    /// A task of the extension.
+    Task(&'r str),
 }
 
 impl<'a> Hop<'a> {
@@ -119,8 +129,19 @@ impl<'a> Hop<'a> {
             owner,
             features,
             answers: None,
+            task: self.task_call(),
             log_level: self.log_level(),
             ear,
+        }
+    }
+
+    /// What is waited for is the tool's result, whether the server makes a task of it or not. A Legacy client has no
+    /// other way to use a tool of a Modern server that wants to make one.
+    fn task_call(&self) -> TaskCall {
+        match (self.request.method, self.request.revision.era()) {
+            (Method::ToolsCall, _) if self.target.needs_task => TaskCall::Finish,
+            (Method::ToolsCall, Era::Legacy) => TaskCall::IfNeeded,
+            _ => TaskCall::No,
         }
     }
 
@@ -157,6 +178,7 @@ impl<'a> Hop<'a> {
                 match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
                     Ok(body) => Answer::new(body, outcome(request.method, result)),
                     Err(shape::ResultError::InputRequired) => return Arrived::InputRequired(result),
+                    Err(shape::ResultError::Task) => return Arrived::Task(result),
                     Err(error) => self.failed(&error),
                 }
             }
@@ -165,7 +187,7 @@ impl<'a> Hop<'a> {
                 Answer::result(request, completion::EMPTY, &self.federation.server_info)
             }
             Body::Error(error) => {
-                let error = shape::error(error, request.method, request.revision.era());
+                let error = shape::error(error, request.method, request.params, request.revision.era());
                 let body = message::error_response(Some(request.id.as_json()), &error);
                 Answer::new(body, Outcome::UpstreamError)
             }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 
+use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
-use super::parked::Conversation;
 use super::state::{self, Continued, Subject};
-use super::{Arrived, Hop, questions, session_lanes};
+use super::{Arrived, Hop, questions, session_lanes, tasks};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
@@ -18,6 +19,7 @@ use crate::gateway::relay::Relay;
 use crate::gateway::session::FederationKeys;
 use crate::mcp::asking::Asking;
 use crate::mcp::input_required::{self, InputRequired};
+use crate::mcp::shape::ResultError;
 use crate::mcp::{Era, Features, Members, Method, Revision, RpcError, message, meta, object};
 use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
@@ -33,9 +35,16 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => features,
         _ => features.silent(),
     };
+    let takes_tasks = features.tasks && hop.request.method == Method::ToolsCall && has_keys(hop);
+    // Only what the server declares too is of use, and a task that cannot be named anew could not be asked for.
+    let features = Features {
+        tasks: takes_tasks && hop.upstream.capabilities().tasks,
+        ..features
+    };
     let asker = Asker {
         hop,
         features: &features,
+        takes_tasks,
     };
     let params = hop.request.params;
     let responses = params.get("inputResponses").map(|raw| raw.get());
@@ -50,7 +59,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     match opened {
         Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
             Some(conversation) => conversation.resume(asker, responses).await,
-            None => asker.refused(OVER),
+            None => asker.refused(WAITS_NO_MORE),
         },
         Some(Continued::Server { server: of, state }) if of == *server => {
             let answers = Answers {
@@ -69,10 +78,15 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
 pub(super) struct Asker<'a> {
     pub(super) hop: Hop<'a>,
     pub(super) features: &'a Features,
+    /// Whether it takes a task for the result.
+    pub(super) takes_tasks: bool,
 }
 
 impl Asker<'_> {
     async fn begin(&self, responses: Option<&str>) -> Answer {
+        if self.takes_tasks && self.hop.target.needs_task && self.asks_while_it_works() {
+            return tasks::begin(*self).await;
+        }
         if self.asks_while_it_works() && self.features.is_interactive() && self.keys().is_some() {
             return Conversation::begin(*self).go_on(*self).await;
         }
@@ -138,6 +152,8 @@ impl Asker<'_> {
         match self.hop.arrived(reply) {
             Arrived::Answer(answer) => answer,
             Arrived::InputRequired(result) => self.relayed(result),
+            Arrived::Task(result) if self.features.tasks => tasks::relayed(*self, result),
+            Arrived::Task(_) => self.hop.failed(&ResultError::Task),
         }
     }
 
@@ -146,18 +162,15 @@ impl Asker<'_> {
     fn lacking(&self, reply: &Result<Reply, Error>) -> Option<Answer> {
         let Ok(reply) = reply else { return None };
         let Body::Error(error) = reply.body() else { return None };
-        let error: Value = serde_json::from_str(error).ok()?;
-        if error.get("code")?.as_i64()? != RpcError::MISSING_CLIENT_CAPABILITY {
-            return None;
-        }
-        let required = error.get("data")?.get("requiredCapabilities")?;
+        let data = data_of(error, RpcError::MISSING_CLIENT_CAPABILITY)?;
+        let required: Value = serde_json::from_str(data.get("requiredCapabilities")?.get()).ok()?;
         let declared = self.hop.request.meta?.get(meta::CLIENT_CAPABILITIES)?;
         let declared: Value = serde_json::from_str(declared.get()).ok()?;
-        if contains(&declared, required) {
+        if contains(&declared, &required) {
             return None;
         }
         let id = Some(self.hop.request.id.as_json());
-        let body = message::error_response(id, error.to_string().as_bytes());
+        let body = message::error_response(id, error.as_bytes());
         Some(Answer {
             status: StatusCode::BAD_REQUEST,
             ..Answer::new(body, Outcome::UpstreamError)
@@ -277,7 +290,7 @@ impl Asker<'_> {
     }
 
     fn keys(&self) -> Option<Arc<FederationKeys>> {
-        self.hop.request.bridge.sessions.keys_of(&self.hop.federation.name)
+        self.hop.request.bridge.keys(&self.hop.federation.name)
     }
 
     fn seal(&self, continued: Continued) -> Option<String> {
@@ -288,6 +301,10 @@ impl Asker<'_> {
         let used = &self.hop.request.bridge.used;
         state::open(text, self.subject(), &*self.keys()?, used, now())
     }
+}
+
+fn has_keys(hop: Hop<'_>) -> bool {
+    hop.request.bridge.keys(&hop.federation.name).is_some()
 }
 
 /// Whether every answer of a client is that the person opens the page.
@@ -312,19 +329,21 @@ fn contains(declared: &Value, required: &Value) -> bool {
 fn pages(reply: &Result<Reply, Error>) -> Option<Vec<String>> {
     let Ok(reply) = reply else { return None };
     let Body::Error(error) = reply.body() else { return None };
-    let error: Value = serde_json::from_str(error).ok()?;
-    if error.get("code")?.as_i64()? != RpcError::URL_ELICITATION_REQUIRED {
-        return None;
-    }
-    let pages = error.get("data")?.get("elicitations")?.as_array()?;
-    Some(
-        pages
-            .iter()
-            .take(defaults::QUESTIONS_MAX)
-            .map(Value::to_string)
-            .collect(),
-    )
+    let data = data_of(error, RpcError::URL_ELICITATION_REQUIRED)?;
+    let pages: Vec<&RawValue> = serde_json::from_str(data.get("elicitations")?.get()).ok()?;
+    let pages = pages.into_iter().take(defaults::QUESTIONS_MAX);
+    Some(pages.map(|page| page.get().to_owned()).collect())
+}
+
+/// The data of `error`, if it has this code.
+fn data_of(error: &str, code: i64) -> Option<Members<'_>> {
+    let error = Members::parse(error)?;
+    let is_meant = error.get("code")?.get().parse() == Ok(code);
+    Members::parse(error.get("data").filter(|_| is_meant)?.get())
 }
 
 const OVER: &str = "params.requestState does not continue this request (any more); send the request again without it";
+const WAITS_NO_MORE: &str = "the call that params.requestState continues does not wait any more: it was answered, was not gone \
+                             on with in time, or gave way to later calls of the same client; send the request again \
+                             without it";
 const NO_KEYS: &str = "the keys of this install are not here yet; try again";

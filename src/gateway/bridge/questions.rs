@@ -1,7 +1,9 @@
 //! What servers ask, in the words of the client's revision, and the answers in those of the server's.
 
+use std::borrow::Cow;
+
 use crate::mcp::asking::{Asking, Said, Unaskable};
-use crate::mcp::{Features, Members, Revision, elicitation, sampling};
+use crate::mcp::{Features, Members, Revision, RpcError, elicitation, sampling};
 
 /// Why a question does not reach its client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,21 +35,57 @@ pub(super) fn for_client(
     })
 }
 
-/// What a client said, if it is an answer. The words of the server's revision are found where its connection is known.
+/// What a client said, or the error that says that it is no answer. The words of the server's revision are found where
+/// its connection is known.
 pub(super) fn for_server(kind: Asking, said: Said) -> Said {
-    match (kind, said) {
-        (_, Said::Result(result)) if !result.starts_with('{') => kind.refusal(),
-        (Asking::Sampling, Said::Result(result)) => match sampling::result(&result, Revision::LATEST) {
+    match said {
+        Said::Result(result) => match answer(kind, &result) {
             Ok(result) => Said::Result(result.into_owned()),
             Err(error) => {
                 tracing::debug!(reason = error.reason(), "an answer is not passed on: {error}");
-                kind.refusal()
+                malformed(kind)
             }
         },
-        // A person who cannot be asked gave no answer; servers know what to do with that.
-        (Asking::Elicitation, Said::Error(_)) => kind.refusal(),
-        (_, said) => said,
+        Said::Error(error) if is_error(&error) => Said::Error(error),
+        Said::Error(_) => malformed(kind),
     }
+}
+
+/// What a client said, for a Modern server, which takes no errors (2026-07-28, multi round-trip requests). That a person
+/// cannot be asked, or gave what is no answer, is a question that was closed without one; of anything else there is no
+/// way to tell, and nothing is given.
+pub(super) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
+    match (kind, for_server(kind, said)) {
+        (_, Said::Result(result)) => Some(result),
+        (Asking::Elicitation, Said::Error(_)) => match kind.refusal() {
+            Said::Result(result) => Some(result),
+            Said::Error(_) => None,
+        },
+        (Asking::Sampling | Asking::Roots, Said::Error(_)) => None,
+    }
+}
+
+fn answer(kind: Asking, result: &str) -> Result<Cow<'_, str>, Unaskable> {
+    let has = |name| Members::parse(result).is_some_and(|members| members.string(name).is_some());
+    match kind {
+        Asking::Sampling if has("role") => sampling::result(result, Revision::LATEST),
+        Asking::Elicitation | Asking::Roots if result.starts_with('{') => Ok(Cow::Borrowed(result)),
+        Asking::Sampling | Asking::Elicitation | Asking::Roots => Err(Unaskable::Malformed("the answer")),
+    }
+}
+
+fn is_error(error: &str) -> bool {
+    let members = Members::parse(error);
+    members.is_some_and(|error| {
+        let code = error.get("code").map(|code| code.get().parse::<i64>());
+        code.is_some_and(|code| code.is_ok()) && error.string("message").is_some()
+    })
+}
+
+fn malformed(kind: Asking) -> Said {
+    let text = format!("The client's answer to {} is malformed", kind.method());
+    let error = RpcError::new(RpcError::INTERNAL, text).to_json();
+    Said::Error(String::from_utf8_lossy(&error).into_owned())
 }
 
 impl NotAsked {
@@ -81,20 +119,66 @@ mod tests {
         assert_eq!(refused.reason(), "Undeclared");
     }
 
+    const KINDS: [Asking; 3] = [Asking::Elicitation, Asking::Sampling, Asking::Roots];
+
     #[test]
-    fn what_is_no_answer_becomes_the_refusal_of_its_kind() {
-        for (kind, said) in [
-            (
-                Asking::Elicitation,
-                Said::Error(r#"{"code":-32603,"message":"m"}"#.into()),
-            ),
-            (Asking::Roots, Said::Result("null".into())),
-            (Asking::Sampling, Said::Result(r#"{"role":"assistant"}"#.into())),
+    fn an_error_of_the_client_is_the_servers_to_hear() {
+        for error in [
+            r#"{"code":-1,"message":"no"}"#,
+            r#"{"code":-32603,"message":"m","data":{"far":1e400}}"#,
         ] {
-            assert_eq!(for_server(kind, said), kind.refusal(), "{kind:?}");
+            for kind in KINDS {
+                let said = Said::Error(error.into());
+                assert_eq!(for_server(kind, said.clone()), said, "{kind:?}");
+            }
         }
-        let refused = Said::Error(r#"{"code":-1,"message":"no"}"#.into());
-        assert_eq!(for_server(Asking::Sampling, refused.clone()), refused);
+    }
+
+    #[test]
+    fn what_is_no_answer_becomes_an_error_that_says_so() {
+        let cases = [
+            (Asking::Elicitation, Said::Result("null".into())),
+            (Asking::Roots, Said::Result("null".into())),
+            (Asking::Sampling, Said::Result("7".into())),
+            (Asking::Sampling, Said::Result(r#"{"role":"assistant"}"#.into())),
+            (
+                Asking::Sampling,
+                Said::Result(r#"{"content":{"type":"text","text":"t"}}"#.into()),
+            ),
+            (Asking::Sampling, Said::Error("\"no\"".into())),
+            (Asking::Roots, Said::Error(r#"{"code":1}"#.into())),
+            (Asking::Elicitation, Said::Error(r#"{"code":"1","message":"m"}"#.into())),
+        ];
+        for (kind, said) in cases {
+            let Said::Error(error) = for_server(kind, said.clone()) else {
+                panic!("{kind:?}: {said:?}")
+            };
+            let expected = format!("answer to {} is malformed", kind.method());
+            assert!(error.contains(&expected) && error.contains("-32603"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_modern_server_hears_of_no_errors() {
+        let error = || Said::Error(r#"{"code":-1,"message":"no"}"#.into());
+        let cancelled = Some(r#"{"action":"cancel"}"#.to_owned());
+        assert_eq!(for_modern_server(Asking::Elicitation, error()), cancelled);
+        assert_eq!(
+            for_modern_server(Asking::Elicitation, Said::Result("1".into())),
+            cancelled
+        );
+        for kind in [Asking::Sampling, Asking::Roots] {
+            assert_eq!(for_modern_server(kind, error()), None);
+        }
+        let roots = r#"{"roots":[ ]}"#;
+        assert_eq!(
+            for_modern_server(Asking::Roots, Said::Result(roots.into())),
+            Some(roots.into())
+        );
+    }
+
+    #[test]
+    fn an_answer_is_given_as_it_was_written() {
         let accepted = Said::Result(r#"{"action":"accept","content":{"n":1.50}}"#.into());
         assert_eq!(for_server(Asking::Elicitation, accepted.clone()), accepted);
     }

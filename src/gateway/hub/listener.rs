@@ -10,8 +10,8 @@ use tokio::sync::futures::Notified;
 
 use super::SessionHub;
 use crate::defaults;
-use crate::fleet::Counts;
 use crate::gateway::session::SessionId;
+use crate::index::Shown;
 use crate::mcp::ListKind;
 
 /// The open streams of one session, and what waits for them.
@@ -19,8 +19,8 @@ pub(super) struct Listening {
     /// By number, as they were opened. The last one hears everything: the others may be dead, and nobody knows yet.
     streams: Vec<u64>,
     waiting: VecDeque<Bytes>,
-    /// The changes that the session was told of.
-    told: Counts,
+    /// What the session knows of the lists that it sees.
+    told: Shown,
     changed: Arc<Notify>,
 }
 
@@ -37,8 +37,8 @@ pub(in crate::gateway) struct Listener {
 pub(in crate::gateway) enum Heard {
     /// A message that was sent to the session.
     Message(Bytes),
-    /// That a list has changed; then the session knows of these changes.
-    Changed(ListKind, Counts),
+    /// That a list has changed; then this is what the session knows.
+    Changed(ListKind, Shown),
     /// Nothing for now.
     Nothing,
     /// The stream was ended.
@@ -46,14 +46,19 @@ pub(in crate::gateway) enum Heard {
 }
 
 impl SessionHub {
-    /// Opens a stream of `session`, which knows of the changes in `told`. Where it has too many, the one that was
-    /// opened first ends.
-    pub(in crate::gateway) fn listen(hub: &Arc<Self>, session: SessionId, told: Counts) -> Listener {
+    /// Opens a stream of `session`, which sees lists as `now`; `known` is what its client says that it was told of them
+    /// last. Where it has too many, the one that was opened first ends.
+    pub(in crate::gateway) fn listen(
+        hub: &Arc<Self>,
+        session: SessionId,
+        now: Shown,
+        known: Option<Shown>,
+    ) -> Listener {
         let mut shard = hub.shards.of(session);
         let held = shard.entry(session).or_default();
-        let listening = held.listening.get_or_insert_with(|| Listening::new(told));
+        let listening = held.listening.get_or_insert_with(|| Listening::new(now));
         // What was told to a stream that broke may have been lost; the new one says what its client knows.
-        listening.told = listening.told.earlier(told);
+        listening.told = known.unwrap_or(listening.told);
         let number = hub.opened.fetch_add(1, Ordering::Relaxed);
         if listening.streams.len() >= defaults::SESSION_STREAMS_MAX {
             listening.streams.remove(0);
@@ -71,7 +76,7 @@ impl SessionHub {
 }
 
 impl Listening {
-    fn new(told: Counts) -> Self {
+    fn new(told: Shown) -> Self {
         Self {
             streams: Vec::new(),
             waiting: VecDeque::new(),
@@ -93,7 +98,7 @@ impl Listening {
         self.changed.notify_waiters();
     }
 
-    fn hear(&mut self, stream: u64, now: Option<Counts>) -> Heard {
+    fn hear(&mut self, stream: u64, now: Option<Shown>) -> Heard {
         if !self.streams.contains(&stream) {
             return Heard::Over;
         }
@@ -115,8 +120,8 @@ impl Listening {
 }
 
 impl Listener {
-    /// What comes next on this stream; `now` is what there is to be told of changes, if they are told at all.
-    pub(in crate::gateway) fn hear(&self, now: Option<Counts>) -> Heard {
+    /// What comes next on this stream; `now` is what the session sees of lists, if their changes are told at all.
+    pub(in crate::gateway) fn hear(&self, now: Option<Shown>) -> Heard {
         let heard = self.hub.change(self.session, |held| {
             held.listening
                 .as_mut()
@@ -154,7 +159,7 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    const QUIET: Counts = Counts {
+    const QUIET: Shown = Shown {
         tools: 0,
         resources: 0,
         prompts: 0,
@@ -172,8 +177,8 @@ mod tests {
     fn each_message_comes_on_the_newest_stream_and_on_the_one_before_when_that_closes() {
         let (hub, session) = hub();
         assert!(!hub.send(session, message("nobody listens")));
-        let first = SessionHub::listen(&hub, session, QUIET);
-        let second = SessionHub::listen(&hub, session, QUIET);
+        let first = SessionHub::listen(&hub, session, QUIET, None);
+        let second = SessionHub::listen(&hub, session, QUIET, None);
         assert!(hub.is_listening(session));
         assert!(hub.send(session, message("a")) && hub.send(session, message("b")));
         assert_eq!(first.hear(Some(QUIET)), Heard::Nothing);
@@ -189,18 +194,18 @@ mod tests {
     #[test]
     fn a_session_that_does_not_read_is_told_of_changes_once_and_refused_more_messages() {
         let (hub, session) = hub();
-        let stream = SessionHub::listen(&hub, session, QUIET);
+        let stream = SessionHub::listen(&hub, session, QUIET, None);
         let sent = (0..1_000).filter(|_| hub.send(session, message("x"))).count();
         assert_eq!(sent, defaults::SESSION_QUEUE_MAX);
         for _ in 0..sent {
             assert_eq!(stream.hear(Some(QUIET)), Heard::Message(message("x")));
         }
-        let now = Counts {
+        let now = Shown {
             tools: 1_000,
             prompts: 2,
             ..QUIET
         };
-        let after_tools = Counts { prompts: 0, ..now };
+        let after_tools = Shown { prompts: 0, ..now };
         assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Tools, after_tools));
         assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Prompts, now));
         assert_eq!(stream.hear(Some(now)), Heard::Nothing);
@@ -209,12 +214,12 @@ mod tests {
     #[test]
     fn what_one_stream_told_no_other_tells_unless_its_client_does_not_know() {
         let (hub, session) = hub();
-        let first = SessionHub::listen(&hub, session, QUIET);
-        let now = Counts { tools: 3, ..QUIET };
+        let first = SessionHub::listen(&hub, session, QUIET, None);
+        let now = Shown { tools: 3, ..QUIET };
         assert_eq!(first.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
-        let second = SessionHub::listen(&hub, session, now);
+        let second = SessionHub::listen(&hub, session, now, None);
         assert_eq!(second.hear(Some(now)), Heard::Nothing);
-        let resumed = SessionHub::listen(&hub, session, QUIET);
+        let resumed = SessionHub::listen(&hub, session, now, Some(QUIET));
         assert_eq!(resumed.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
         drop((first, second, resumed));
     }
@@ -223,7 +228,7 @@ mod tests {
     fn too_many_streams_end_the_first_and_the_end_of_the_session_ends_all() {
         let (hub, session) = hub();
         let streams: Vec<_> = (0..=defaults::SESSION_STREAMS_MAX)
-            .map(|_| SessionHub::listen(&hub, session, QUIET))
+            .map(|_| SessionHub::listen(&hub, session, QUIET, None))
             .collect();
         assert_eq!(streams[0].hear(Some(QUIET)), Heard::Over);
         assert_eq!(streams[1].hear(Some(QUIET)), Heard::Nothing);

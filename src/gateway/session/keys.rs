@@ -31,6 +31,7 @@ pub(in crate::gateway) struct FederationKeys {
 struct Derived {
     tokens: hmac::Key,
     states: hmac::Key,
+    cursors: hmac::Key,
 }
 
 /// Why a root key cannot be used.
@@ -115,6 +116,17 @@ impl FederationKeys {
             .any(|derived| hmac::verify(&derived.states, state, signature).is_ok())
     }
 
+    /// The signature of a cursor.
+    pub(in crate::gateway) fn sign_cursor(&self, cursor: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.signing.cursors, cursor)
+    }
+
+    /// Whether `signature` is one of ours for a `cursor`; in constant time.
+    pub(in crate::gateway) fn has_signed_cursor(&self, cursor: &[u8], signature: &[u8]) -> bool {
+        self.all()
+            .any(|derived| hmac::verify(&derived.cursors, cursor, signature).is_ok())
+    }
+
     fn all(&self) -> impl Iterator<Item = &Derived> {
         std::iter::once(&self.signing).chain(&self.also_accepted)
     }
@@ -151,5 +163,6 @@ fn derive(root: &Prk, federation: &str) -> Option<Derived> {
     Some(Derived {
         tokens: key(b"mcpfleet session tokens v1 ")?,
         states: key(b"mcpfleet request states v1 ")?,
+        cursors: key(b"mcpfleet cursors v1 ")?,
     })
 }

@@ -130,6 +130,12 @@ impl Sessions {
         Ok(session)
     }
 
+    /// The revision that the session behind `token` agreed on with `federation`, whoever presents it, and ended or not.
+    pub(in crate::gateway) fn agreed_on(&self, token: &[u8], federation: &str, now: u64) -> Option<Revision> {
+        let keys = self.keys_of(federation)?;
+        token::read(token, keys.accepted(), now).map(|claims| claims.protocol)
+    }
+
     /// The keys of `federation`, if they are here.
     pub(in crate::gateway) fn keys_of(&self, federation: &str) -> Option<Arc<FederationKeys>> {
         self.keys.load().as_ref()?.of(federation)

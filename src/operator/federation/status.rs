@@ -247,6 +247,9 @@ fn larger(old: Option<IndexStatus>, new: Option<IndexStatus>) -> Option<IndexSta
             resources: old.resources.max(new.resources),
             templates: old.templates.max(new.templates),
             prompts: old.prompts.max(new.prompts),
+            bytes: old.bytes.max(new.bytes),
+            estimated_tokens: old.estimated_tokens.max(new.estimated_tokens),
+            ..new
         }),
         (old, new) => new.or(old),
     }
@@ -258,11 +261,16 @@ fn count(number: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
     use crate::api::server::ServerInfo;
-    use crate::fleet::{Content, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, StreamPlan};
+    use crate::fleet::{
+        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, StreamPlan,
+    };
+    use crate::index::IndexPlan;
     use crate::upstream::{Endpoint, HttpEndpoint};
 
     fn federation(generation: i64, status: Option<MCPFederationStatus>) -> MCPFederation {
@@ -282,6 +290,7 @@ mod tests {
             server: ObjectKey::new("team", name),
             prefix: name.into(),
             priority: 0,
+            selection: Arc::default(),
             problem,
         }
     }
@@ -345,6 +354,9 @@ mod tests {
                 protocol: ProtocolPlan::default(),
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),
+                index: IndexPlan::default(),
+                identity: IdentityPlan::default(),
+                page_size: 0,
             };
             Self {
                 observation: Some(seen(&plan, 3)),

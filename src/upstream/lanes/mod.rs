@@ -98,6 +98,11 @@ impl Lanes {
         }
     }
 
+    /// Most lanes that there may be.
+    pub(super) fn most(&self) -> usize {
+        self.bounds.most
+    }
+
     /// Waits, not for long, until the lanes that are open for `owner` carry what it subscribed to as of `version`, so that
     /// nothing is missed of what its next call changes.
     pub(super) async fn subscribed(&self, owner: &Owner, version: Version) {

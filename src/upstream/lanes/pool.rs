@@ -90,7 +90,12 @@ impl<C> Pool<C> {
     /// A lane for a call of `owner` with these features. Of several that are idle it is the one that was used last, so
     /// that the others can go.
     pub(super) fn take(&self, owner: &Owner, features: &Features, sharing: Sharing) -> Taken<C> {
-        let mut owner = owner;
+        // Servers with lanes are Legacy, and hear nothing of it.
+        let without_tasks = features.tasks.then(|| Features {
+            tasks: false,
+            ..features.clone()
+        });
+        let (mut owner, features) = (owner, without_tasks.as_ref().unwrap_or(features));
         if sharing == Sharing::Everybody {
             owner = &Owner::Nobody;
             // Should it be closed at this moment, the call finds no session there, and is sent again.

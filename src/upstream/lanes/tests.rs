@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::upstream::endpoint::StdioCommand;
 use crate::upstream::known::Known;
 use crate::upstream::questions::Questions;
-use crate::upstream::request::Body;
+use crate::upstream::request::{Body, TaskCall};
 
 /// A Legacy server whose tool `plain` answers with the number of its process, and whose others never answer.
 const SERVER: &str = r#"
@@ -88,6 +88,7 @@ impl Fixture {
             owner: Owner::Session(owner.into()),
             features: &features,
             answers: None,
+            task: TaskCall::No,
             log_level: None,
             ear: None,
         };

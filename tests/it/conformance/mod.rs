@@ -10,3 +10,4 @@ mod gaps;
 mod scenarios;
 mod server;
 mod suite;
+mod tasks;

@@ -8,7 +8,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientLifecycleMode, ClientServiceExt};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::process::Command;
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use super::peers::{Peers, Python};
 
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Connects to `url`, lists all tools, makes the calls, and leaves. The error is for a person.
+    /// Connects to `url`, or to the program whose words stand in a JSON array after `stdio:`, lists all tools, makes the calls, and leaves. The error is for a person.
     pub(crate) async fn visit(self, peers: &Peers, url: &str, calls: &[Call]) -> Result<Visit, String> {
         let typescript_v1 = || peers.node("clients/typescript-v1.mjs");
         let typescript_v2 = || peers.node("clients/typescript-v2.mjs");
@@ -166,13 +166,34 @@ async fn run(mut program: Command, choice: &[&str], url: &str, calls: &[Call]) -
     serde_json::from_str(summary).map_err(|error| format!("{error} in {summary}"))
 }
 
+/// A program, by its pipes. It ends with its input.
+fn pipes(words: &[String]) -> std::io::Result<(ChildStdout, ChildStdin)> {
+    let mut program = Command::new(&words[0])
+        .args(&words[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((program.stdout.take().unwrap(), program.stdin.take().unwrap()))
+}
+
 /// The official Rust SDK, in this process.
 async fn rmcp(era: ClientLifecycleMode, url: &str, calls: &[Call]) -> Result<Visit, String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     // The HTTP client asks for one even where no TLS is spoken; a second installation changes nothing.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-    let transport = StreamableHttpClientTransport::from_uri(url);
-    let client = ().serve_with_lifecycle(transport, era).await.map_err(|error| told(&error))?;
+    let client = match url.strip_prefix("stdio:") {
+        None => {
+            let transport = StreamableHttpClientTransport::from_uri(url);
+            ().serve_with_lifecycle(transport, era).await
+        }
+        Some(words) => {
+            let words: Vec<String> = serde_json::from_str(words).map_err(|error| told(&error))?;
+            ().serve_with_lifecycle(pipes(&words).map_err(|error| told(&error))?, era)
+                .await
+        }
+    };
+    let client = client.map_err(|error| told(&error))?;
     let tools = client.list_all_tools().await.map_err(|error| told(&error))?;
     let mut outcomes = Vec::new();
     for Call { tool, arguments } in calls {

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event_stream::EventStream;
 use super::http::{self, Http, Reply};
+use super::wire;
 
 /// A running gateway with one federation `default/fed`.
 pub(crate) struct TestGateway {
@@ -254,14 +255,35 @@ impl TestGateway {
     }
 
     /// Sends a Modern request, and gives the answer as it comes.
-    pub(crate) async fn modern_events(&self, id: Value, method: &str, mut params: Value) -> EventStream {
-        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let name = params["name"].as_str().map(|name| ("mcp-name", name));
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-        let request = http::legacy(&self.url(), &body, headers.into_iter().chain(name));
+    pub(crate) async fn modern_events(&self, id: Value, method: &str, params: Value) -> EventStream {
+        let request = self.modern_request(id, method, params, json!({}));
         EventStream::open(&self.client, request).await
+    }
+
+    /// A Modern request for `method` from a client with these capabilities; gives the messages of the answer, of which the
+    /// response is the last.
+    pub(crate) async fn modern_declaring(&self, capabilities: Value, method: &str, params: Value) -> Vec<Value> {
+        let reply = self
+            .send(self.modern_request(json!("q"), method, params, capabilities))
+            .await;
+        wire::messages(&reply)
+    }
+
+    /// A Modern request for `method` from a client with these capabilities.
+    pub(crate) fn modern_request(
+        &self,
+        id: Value,
+        method: &str,
+        mut params: Value,
+        capabilities: Value,
+    ) -> Request<Full<Bytes>> {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let target = params["name"].as_str().or_else(|| params["uri"].as_str());
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        let name = target.map(|target| ("mcp-name", target));
+        http::legacy(&self.url(), &body, headers.into_iter().chain(name))
     }
 
     /// Opens the stream that `session` hears on, or takes one up after `last_event`.

@@ -1,5 +1,6 @@
 //! An upstream held by itself, over a server whose changes a test brings about.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,6 +99,68 @@ pub(crate) fn legacy(seen: &Seen, capabilities: Value, tools: &Tools) -> Answer 
         "resources/templates/list" => seen.result(json!({"resourceTemplates": []})),
         _ => upstream::legacy(seen, &tools.list()),
     }
+}
+
+/// A running Legacy server with these capabilities that opens its own stream for whoever asks.
+pub(crate) async fn streaming(capabilities: Value, tools: &Tools) -> (Upstream, Streams) {
+    let streams = Streams::default();
+    let (own, tools) = (streams.clone(), tools.clone());
+    let server = Upstream::start(move |seen| match seen.http {
+        Method::GET => own.open(),
+        _ => legacy(seen, capabilities.clone(), &tools),
+    });
+    (server.await, streams)
+}
+
+/// The same with sessions that it loses.
+pub(crate) struct Forgetful {
+    pub(crate) server: Upstream,
+    pub(crate) streams: Streams,
+    generation: Arc<AtomicUsize>,
+}
+
+impl Forgetful {
+    pub(crate) async fn start(capabilities: Value) -> Self {
+        let (streams, tools) = (Streams::default(), Tools::default());
+        let generation = Arc::<AtomicUsize>::default();
+        let (own, current) = (streams.clone(), Arc::clone(&generation));
+        let server = Upstream::start(move |seen| {
+            let session = format!("s-{}", current.load(Ordering::SeqCst));
+            match seen.header("mcp-session-id") {
+                Some(sent) if sent != session => Answer::status(404),
+                _ if seen.http == Method::GET => own.open(),
+                _ => match legacy(seen, capabilities.clone(), &tools) {
+                    Answer::Respond { status, body, .. } => {
+                        Answer::text(status, "application/json", body).with_header("mcp-session-id", &session)
+                    }
+                    other => other,
+                },
+            }
+        })
+        .await;
+        Self {
+            server,
+            streams,
+            generation,
+        }
+    }
+
+    /// Forgets all sessions: the next is `s-1`, and so on. The latest stream ends.
+    pub(crate) fn forget(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.streams.close();
+    }
+}
+
+/// A running Modern server with these capabilities that agrees to every listen.
+pub(crate) async fn listened_to(capabilities: Value, tools: &Tools) -> (Upstream, Streams) {
+    let streams = Streams::default();
+    let (own, tools) = (streams.clone(), tools.clone());
+    let server = Upstream::start(move |seen| match seen.method() {
+        "subscriptions/listen" => own.open_for(seen, None),
+        _ => modern(seen, capabilities.clone(), &tools),
+    });
+    (server.await, streams)
 }
 
 /// A Modern server with these capabilities.

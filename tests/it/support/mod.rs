@@ -8,6 +8,7 @@ pub(crate) mod event_stream;
 pub(crate) mod gateway;
 pub(crate) mod held;
 pub(crate) mod http;
+pub(crate) mod legacy_client;
 pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod remote;

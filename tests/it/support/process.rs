@@ -74,6 +74,11 @@ impl Process {
         );
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> i32 {
+        self.group.as_raw_nonzero().get()
+    }
+
     /// What it has printed so far.
     pub(crate) fn printed(&self) -> Printed {
         self.printed.borrow().clone()

@@ -141,6 +141,11 @@ impl Remote {
     }
 }
 
+/// Starts one of our own server programs, which say where they listen.
+pub(crate) async fn start_own(name: &'static str, command: Command) -> RunningRemote {
+    listening(Process::start(name, command)).await
+}
+
 /// Waits until one of our own server programs says where it listens.
 async fn listening(process: Process) -> RunningRemote {
     let address = |printed: &Printed| {

@@ -73,6 +73,11 @@ impl Up {
         self.process.wait_for(&format!("the words {text:?}"), START, find).await
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> i32 {
+        self.process.id()
+    }
+
     /// Everything it has printed so far.
     pub(crate) fn printed(&self) -> Printed {
         self.process.printed()

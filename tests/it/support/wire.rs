@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use jsonschema::Validator;
 use mcpfleet::mcp::Revision;
@@ -57,6 +59,13 @@ pub(crate) fn problems_to_server(headers: &HeaderMap, message: &Value) -> Vec<St
     let Some(revision) = named.map_or(Some(Revision::WITHOUT_HEADER), known) else {
         return vec![format!("of no known revision: {named:?}")];
     };
+    if revision == Revision::LATEST && is_of_tasks(&message["method"]) {
+        return [
+            problems_of_tasks("TaskRequest", message),
+            problems(revision, "JSONRPCRequest", message),
+        ]
+        .concat();
+    }
     let kind = match (message.get("method"), message.get("id")) {
         (Some(_), Some(_)) => "ClientRequest",
         (Some(_), None) => "ClientNotification",
@@ -75,7 +84,7 @@ pub(crate) fn problems_to_server(headers: &HeaderMap, message: &Value) -> Vec<St
 }
 
 /// The messages in a reply, whole or as events; none in one that is not of the protocol.
-fn messages(reply: &Reply) -> Vec<Value> {
+pub(crate) fn messages(reply: &Reply) -> Vec<Value> {
     let kind = reply.headers.get("content-type").map(|v| v.to_str().unwrap());
     match kind.and_then(|kind| kind.split(';').next()) {
         Some("application/json") => match reply.json() {
@@ -99,8 +108,8 @@ fn messages(reply: &Reply) -> Vec<Value> {
     }
 }
 
-/// By which revision a client is judged that sends these headers and messages: what it says itself, else that of the
-/// times without header.
+/// By which revision a client is judged that sends these headers and messages: that of the message itself, or of its
+/// session; else what a header says, or that of the times without header.
 fn spoken_with_client(headers: &HeaderMap, asked: &[Value], answered: &[Value]) -> Revision {
     let claims = |message: &Value| {
         message["params"]["_meta"]
@@ -116,7 +125,8 @@ fn spoken_with_client(headers: &HeaderMap, asked: &[Value], answered: &[Value]) 
     if asked.iter().any(claims) || headers.contains_key("mcp-method") {
         return Revision::LATEST;
     }
-    match (negotiated, named.map(|name| (name, Revision::parse(name)))) {
+    let session = header(headers, "mcp-session-id").and_then(agreed_on);
+    match (negotiated.or(session), named.map(|name| (name, Revision::parse(name)))) {
         (Some(negotiated), _) => negotiated,
         (None, None) => Revision::WITHOUT_HEADER,
         (None, Some((_, Some(revision)))) => revision,
@@ -125,12 +135,22 @@ fn spoken_with_client(headers: &HeaderMap, asked: &[Value], answered: &[Value]) 
     }
 }
 
+/// The revision that stands in the token of a session.
+fn agreed_on(token: &str) -> Option<Revision> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    Revision::parse(claims["protocol"].as_str()?)
+}
+
 fn problems_to_client(revision: Revision, asked: &[Value], message: &Value) -> Vec<String> {
     match (message.get("method"), message.get("id")) {
         (Some(method), Some(_)) if revision == Revision::LATEST => {
             return vec![format!("a Modern client is asked for {method}")];
         }
         (Some(_), Some(_)) => return problems(revision, "ServerRequest", message),
+        (Some(method), None) if revision == Revision::LATEST && method == "notifications/tasks" => {
+            return problems_of_tasks("TaskNotification", message);
+        }
         (Some(_), None) => return problems(revision, "ServerNotification", message),
         (None, _) => {}
     }
@@ -165,9 +185,15 @@ fn problems_to_client(revision: Revision, asked: &[Value], message: &Value) -> V
     let result = &message["result"];
     let definition = match result["resultType"].as_str() {
         Some("input_required") if revision == Revision::LATEST => "InputRequiredResult",
-        Some("task") if revision == Revision::LATEST => "Result", // of the tasks extension
+        Some("task") if revision == Revision::LATEST => "Result",
         _ => result_of(method),
     };
+    if let (true, Some(definition)) = (revision == Revision::LATEST, task_result_of(method, result)) {
+        problems.extend(problems_of_tasks(definition, result));
+    }
+    if result["resultType"] == "task" && !question.is_some_and(takes_tasks) {
+        problems.push("a task for a client that takes none".to_owned());
+    }
     problems.extend(self::problems(revision, definition, result));
     if revision < Revision::LATEST {
         let of_modern = ["resultType", "ttlMs", "cacheScope"]
@@ -176,6 +202,24 @@ fn problems_to_client(revision: Revision, asked: &[Value], message: &Value) -> V
         problems.extend(of_modern.map(|name| format!("{name} is not for Legacy clients")));
     }
     problems
+}
+
+/// What the tasks extension calls the result of `method`, if it is one of its own.
+fn task_result_of(method: &str, result: &Value) -> Option<&'static str> {
+    match method {
+        "tasks/get" => Some("GetTaskResult"),
+        "tasks/update" | "tasks/cancel" => Some("Acknowledgement"),
+        _ => (result["resultType"] == "task").then_some("CreateTaskResult"),
+    }
+}
+
+fn takes_tasks(question: &Value) -> bool {
+    let declared = &question["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+    question["method"] == "tools/call" && declared["io.modelcontextprotocol/tasks"].is_object()
+}
+
+fn is_of_tasks(method: &Value) -> bool {
+    method.as_str().is_some_and(|method| method.starts_with("tasks/"))
 }
 
 fn result_definition(revision: Revision) -> &'static str {
@@ -223,7 +267,15 @@ fn result_of(method: &str) -> &'static str {
 
 /// Why `value` is not what the schema of `revision` calls `definition`.
 pub(crate) fn problems(revision: Revision, definition: &'static str, value: &Value) -> Vec<String> {
-    let validator = validator(revision, definition);
+    found_by(&validator(Some(revision), definition), definition, value)
+}
+
+/// Why `value` is not what the tasks extension calls `definition`.
+fn problems_of_tasks(definition: &'static str, value: &Value) -> Vec<String> {
+    found_by(&validator(None, definition), definition, value)
+}
+
+fn found_by(validator: &Validator, definition: &str, value: &Value) -> Vec<String> {
     validator
         .iter_errors(value)
         .map(|error| {
@@ -236,18 +288,19 @@ pub(crate) fn problems(revision: Revision, definition: &'static str, value: &Val
         .collect()
 }
 
-/// The validator of one definition, made once.
-fn validator(revision: Revision, definition: &'static str) -> Arc<Validator> {
-    type Made = Mutex<HashMap<(Revision, &'static str), Arc<Validator>>>;
+/// The validator of one definition, of a revision or else of the tasks extension, made once.
+fn validator(revision: Option<Revision>, definition: &'static str) -> Arc<Validator> {
+    type Made = Mutex<HashMap<(Option<Revision>, &'static str), Arc<Validator>>>;
     static MADE: LazyLock<Made> = LazyLock::new(Made::default);
     let mut made = MADE.lock().unwrap();
     Arc::clone(made.entry((revision, definition)).or_insert_with(|| {
         let text = match revision {
-            Revision::V2024_11_05 => include_str!("../../schemas/2024-11-05.json"),
-            Revision::V2025_03_26 => include_str!("../../schemas/2025-03-26.json"),
-            Revision::V2025_06_18 => include_str!("../../schemas/2025-06-18.json"),
-            Revision::V2025_11_25 => include_str!("../../schemas/2025-11-25.json"),
-            Revision::V2026_07_28 => include_str!("../../schemas/2026-07-28.json"),
+            Some(Revision::V2024_11_05) => include_str!("../../schemas/2024-11-05.json"),
+            Some(Revision::V2025_03_26) => include_str!("../../schemas/2025-03-26.json"),
+            Some(Revision::V2025_06_18) => include_str!("../../schemas/2025-06-18.json"),
+            Some(Revision::V2025_11_25) => include_str!("../../schemas/2025-11-25.json"),
+            Some(Revision::V2026_07_28) => include_str!("../../schemas/2026-07-28.json"),
+            None => include_str!("../../schemas/tasks-extension.json"),
         };
         let mut schema: Value = serde_json::from_str(text).unwrap();
         let definitions = if schema.get("$defs").is_some() {
@@ -257,7 +310,7 @@ fn validator(revision: Revision, definition: &'static str) -> Arc<Validator> {
         };
         assert!(
             schema[definitions].get(definition).is_some(),
-            "{revision} has no {definition}"
+            "{revision:?} has no {definition}"
         );
         schema["allOf"] = json!([{"$ref": format!("#/{definitions}/{definition}")}]);
         Arc::new(jsonschema::validator_for(&schema).unwrap())

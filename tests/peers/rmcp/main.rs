@@ -1,6 +1,9 @@
 //! A server on the official Rust SDK, both eras, over Streamable HTTP with sessions, or over stdio.
 //!
-//! `rmcp-server [--port N | --stdio]`; port 0, the default, takes a free one, and the address is printed.
+//! `rmcp-server [--port N | --stdio | --tasks]`; port 0, the default, takes a free one, and the address is printed.
+//! With `--tasks` it is another server, Modern only, whose tools become tasks.
+
+mod tasks;
 
 use std::sync::Arc;
 
@@ -10,7 +13,7 @@ use rmcp::handler::server::wrapper::Parameters;
 use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use rmcp::{ServiceExt, tool, tool_router};
+use rmcp::{ServerHandler, ServiceExt, tool, tool_router};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
@@ -38,16 +41,23 @@ async fn main() -> anyhow::Result<()> {
             Server.serve(stdio()).await?.waiting().await?;
             Ok(())
         }
-        [] => serve(0).await,
-        ["--port", port] => serve(port.parse()?).await,
-        _ => anyhow::bail!("usage: rmcp-server [--port N | --stdio]"),
+        [] => serve(0, || Ok(Server)).await,
+        ["--port", port] => serve(port.parse()?, || Ok(Server)).await,
+        ["--tasks"] => {
+            let worker = tasks::Worker::default();
+            serve(0, move || Ok(worker.clone())).await
+        }
+        _ => anyhow::bail!("usage: rmcp-server [--port N | --stdio | --tasks]"),
     }
 }
 
-async fn serve(port: u16) -> anyhow::Result<()> {
+async fn serve<S: ServerHandler>(
+    port: u16,
+    server: impl Fn() -> std::io::Result<S> + Send + Sync + 'static,
+) -> anyhow::Result<()> {
     let config = StreamableHttpServerConfig::default().with_legacy_session_mode(true);
     let sessions = Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(|| Ok(Server), sessions, config);
+    let service = StreamableHttpService::new(server, sessions, config);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let router = Router::new().nest_service("/mcp", service);

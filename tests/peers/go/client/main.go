@@ -1,6 +1,8 @@
 // A client on the official Go SDK, which speaks both eras.
 //
 //	client --url URL --mode legacy|auto [--call NAME=JSON]...
+//
+// In place of an address, `stdio:` and a JSON array of words is a program to start.
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -65,7 +68,10 @@ func main() {
 // visit connects, lists all tools, makes the calls one after the other, and leaves.
 func visit(ctx context.Context, url, version string, calls []call) (seen summary, err error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "go", Version: "1.0.0"}, nil)
-	transport := &mcp.StreamableClientTransport{Endpoint: url}
+	transport, err := transportTo(url)
+	if err != nil {
+		return seen, err
+	}
 	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return seen, fmt.Errorf("connecting: %w", err)
@@ -85,6 +91,24 @@ func visit(ctx context.Context, url, version string, calls []call) (seen summary
 		seen.Calls = append(seen.Calls, outcome{call.name, result.IsError, textOf(result)})
 	}
 	return seen, session.Close()
+}
+
+// transportTo reaches the endpoint, or the program, that url names.
+func transportTo(url string) (mcp.Transport, error) {
+	words, isProgram := strings.CutPrefix(url, "stdio:")
+	if !isProgram {
+		return &mcp.StreamableClientTransport{Endpoint: url}, nil
+	}
+	var command []string
+	if err := json.Unmarshal([]byte(words), &command); err != nil {
+		return nil, fmt.Errorf("reading the program: %w", err)
+	}
+	if len(command) == 0 {
+		return nil, fmt.Errorf("reading the program: it has no words")
+	}
+	program := exec.Command(command[0], command[1:]...)
+	program.Stderr = os.Stderr
+	return &mcp.CommandTransport{Command: program}, nil
 }
 
 func textOf(result *mcp.CallToolResult) string {

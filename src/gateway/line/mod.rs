@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::sleep;
 use super::finished::Content;
 use super::session::SessionId;
 use crate::defaults;
-use crate::mcp::Revision;
+use crate::mcp::{Method, Revision};
 
 /// A line, held by all who speak on it and by who reads.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ struct Shared {
     /// Told when there is something to read, when the line ends, and when readers come and go.
     changed: Notify,
     caller: OnceLock<Caller>,
+    /// Whether what is asked for may be answered by a stream for no other reason than that it takes its time.
+    may_take_time: AtomicBool,
 }
 
 /// The Legacy client at the other end. Its going away does not end the work.
@@ -76,6 +79,7 @@ impl Line {
             state: Mutex::default(),
             changed: Notify::new(),
             caller: OnceLock::new(),
+            may_take_time: AtomicBool::new(false),
         }))
     }
 
@@ -93,22 +97,6 @@ impl Line {
             }
             hears
         })
-    }
-
-    /// Says the answer to one of several requests. It is taken whatever waits already.
-    pub(super) fn tell(&self, message: Bytes) {
-        self.change(|state| {
-            if !state.ended {
-                state.say(message);
-            }
-        });
-    }
-
-    /// Whether the client keeps up with what it is told.
-    pub(super) fn has_room(&self) -> bool {
-        let state = self.state();
-        let unread = usize::try_from(state.said.saturating_sub(state.read)).unwrap_or(usize::MAX);
-        unread < defaults::INTERMEDIATE_MAX && state.bytes <= defaults::INTERMEDIATE_BYTES_MAX
     }
 
     /// Says what the work came to, and ends the line. It is taken whatever waits already.
@@ -146,6 +134,19 @@ impl Line {
     /// The client, if it is a Legacy one.
     pub(super) fn caller(&self) -> Option<Caller> {
         self.0.caller.get().copied()
+    }
+
+    /// Notes that `method` is asked for. Calls and reads may take their time; what is known here is told at once, and
+    /// never on a stream.
+    pub(super) fn set_method(&self, method: Method) {
+        if matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+            self.0.may_take_time.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what is asked for may take its time.
+    pub(super) fn may_take_time(&self) -> bool {
+        self.0.may_take_time.load(Ordering::Relaxed)
     }
 
     /// From now on, what was read is kept as far as there is room.
@@ -329,130 +330,4 @@ impl fmt::Debug for Line {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::{Instant, timeout};
-
-    use super::*;
-
-    fn text(line: &Line, reader: u64) -> Option<(u64, String)> {
-        match line.take(reader) {
-            Next::Message(number, message) => Some((number, String::from_utf8(message.to_vec()).unwrap())),
-            Next::Nothing | Next::Over => None,
-        }
-    }
-
-    fn said(line: &Line, messages: &[&'static str]) {
-        for message in messages {
-            assert!(line.send(Bytes::from_static(message.as_bytes())));
-        }
-    }
-
-    #[test]
-    fn messages_are_read_in_order_and_the_answer_ends_them() {
-        let line = Line::new();
-        let reader = line.attend(None).unwrap();
-        assert_eq!(line.take(reader), Next::Nothing);
-        said(&line, &["a", "b"]);
-        assert_eq!(text(&line, reader), Some((1, "a".into())));
-        line.finish(Content::Message(b"c".to_vec()));
-        assert!(!line.send(Bytes::from_static(b"late")));
-        assert_eq!(text(&line, reader), Some((2, "b".into())));
-        assert_eq!(text(&line, reader), Some((3, "c".into())));
-        assert_eq!(line.take(reader), Next::Over);
-        assert_eq!(line.state().bytes, 0, "nothing is kept unasked");
-    }
-
-    #[test]
-    fn a_new_reader_takes_over_where_it_says() {
-        let line = Line::new();
-        line.keep();
-        let first = line.attend(None).unwrap();
-        said(&line, &["a", "b", "c"]);
-        for _ in 0..3 {
-            text(&line, first).unwrap();
-        }
-        let second = line.attend(Some(1)).unwrap();
-        assert_eq!(line.take(first), Next::Over);
-        assert_eq!(text(&line, second), Some((2, "b".into())));
-        line.finish(Content::Message(b"d".to_vec()));
-        let third = line.attend(Some(2)).unwrap();
-        assert_eq!(text(&line, third), Some((3, "c".into())));
-        assert_eq!(text(&line, third), Some((4, "d".into())));
-        assert_eq!(line.take(third), Next::Over);
-        let again = line.attend(Some(3)).unwrap();
-        assert_eq!(
-            text(&line, again),
-            Some((4, "d".into())),
-            "an answer can be asked for again"
-        );
-        assert_eq!(line.attend(Some(5)), None, "never said");
-    }
-
-    #[test]
-    fn what_nobody_reads_is_bounded_and_the_answer_always_fits() {
-        let line = Line::new();
-        line.keep();
-        let taken = (0..1_000).filter(|_| line.send(Bytes::from_static(b"x"))).count();
-        assert_eq!(taken, defaults::INTERMEDIATE_MAX);
-        line.finish(Content::Message(b"answer".to_vec()));
-        let reader = line.attend(None).unwrap();
-        let read: Vec<_> = std::iter::from_fn(|| text(&line, reader)).collect();
-        assert_eq!(read.len(), taken + 1);
-        assert_eq!(read.last().unwrap().1, "answer");
-
-        let line = Line::new();
-        let large = Bytes::from(vec![b' '; defaults::INTERMEDIATE_BYTES_MAX]);
-        assert!(line.send(large), "a single one is taken");
-        assert!(!line.send(Bytes::from_static(b"x")));
-    }
-
-    #[test]
-    fn of_what_was_read_the_last_messages_are_kept() {
-        let line = Line::new();
-        line.keep();
-        let reader = line.attend(None).unwrap();
-        for _ in 0..200 {
-            said(&line, &["x"]);
-            text(&line, reader).unwrap();
-        }
-        assert_eq!(line.state().bytes, defaults::RESUME_MESSAGES_MAX);
-        let again = line.attend(Some(0)).unwrap();
-        let read: Vec<_> = std::iter::from_fn(|| text(&line, again)).collect();
-        assert_eq!(read.first().unwrap().0, 200 - defaults::RESUME_MESSAGES_MAX as u64 + 1);
-        assert_eq!(read.last().unwrap().0, 200);
-    }
-
-    #[tokio::test]
-    async fn a_line_is_deserted_when_nobody_came_back_in_time() {
-        let (line, patience) = (Line::new(), Duration::from_millis(100));
-        let first = line.attend(None).unwrap();
-        assert!(timeout(patience * 2, line.deserted(patience)).await.is_err());
-        line.leave(first);
-        let returns = async {
-            sleep(patience / 2).await;
-            let second = line.attend(None).unwrap();
-            sleep(patience).await;
-            line.leave(first);
-            sleep(patience).await;
-            line.leave(second);
-            Instant::now()
-        };
-        let (left, ()) = tokio::join!(returns, line.deserted(patience));
-        assert!(
-            left.elapsed() >= patience,
-            "a reader that was replaced is none that leaves"
-        );
-    }
-
-    #[test]
-    fn a_line_that_is_cut_carries_nothing() {
-        let line = Line::new();
-        line.keep();
-        let reader = line.attend(None).unwrap();
-        said(&line, &["a"]);
-        line.cut();
-        assert_eq!(line.take(reader), Next::Over);
-        line.finish(Content::Message(b"late".to_vec()));
-        assert_eq!((line.take(reader), line.state().bytes), (Next::Over, 0));
-    }
-}
+mod tests;

@@ -6,9 +6,8 @@ use mcpfleet::upstream::{Endpoint, Owner, StdioCommand, Subscription, Timeouts, 
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::lanes::{Client, form_filler, ready, session};
+use super::caller::{Client, PATIENCE, ready, session};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const WHILE: Duration = Duration::from_millis(500);
 
 /// A Legacy server that logs late, and whose tool `touch` changes a resource: it tells of it who subscribed to it here.
@@ -88,7 +87,10 @@ async fn what_a_call_changes_is_told_to_who_subscribed_where_the_call_goes() {
     let upstream = process().await;
     let uri = "a://b";
     // The lane is there before one subscribes, and the other way round.
-    let (before, after) = (form_filler(session("before")), form_filler(session("after")));
+    let (before, after) = (
+        Client::form_filler(session("before")),
+        Client::form_filler(session("after")),
+    );
     before.text(&upstream, "plain").await;
     let mut of_before = upstream.subscribe(&session("before"), uri).await.unwrap();
     let mut of_after = upstream.subscribe(&session("after"), uri).await.unwrap();

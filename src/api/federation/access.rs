@@ -1,0 +1,59 @@
+//! Who may connect to a federation, and what they may see.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::environment::SecretRef;
+
+/// Who may connect to a federation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("has(self.anonymous) != has(self.apiKeys)")
+        .message("set exactly one of anonymous and apiKeys: anonymous: {} lets everyone in who reaches the gateway, \
+                  apiKeys: {secretRef: {name: NAME}} who has a key of that Secret")
+)]
+pub struct Access {
+    /// Everyone who reaches the gateway may connect, without credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous: Option<Anonymous>,
+    /// Who presents an API key may connect, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_keys: Option<ApiKeys>,
+    /// What whom may see and use. Without any rule everyone who may connect sees everything; with rules, only what a
+    /// rule for them covers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub rules: Vec<AccessRule>,
+}
+
+/// What some may see and use. `*` stands for any characters, `?` for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessRule {
+    /// For whom: names of API keys. Everyone who may connect when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 253)))]
+    pub principals: Vec<String>,
+    /// Of which members. Of all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 253)))]
+    pub members: Vec<String>,
+    /// Which tools, prompts and resources, by the names or URIs that their server gives them. All when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 512)))]
+    pub names: Vec<String>,
+}
+
+/// Access without credentials.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Anonymous {}
+
+/// Access by API key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeys {
+    /// The Secret with the keys: each entry's value is a key, and its name is who has it. A change is taken at once.
+    pub secret_ref: SecretRef,
+}

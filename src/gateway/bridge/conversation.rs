@@ -1,0 +1,312 @@
+//! A call to a Legacy server for a Modern client, which comes back with each answer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::lacks::Lacks;
+use super::modern_client::Asker;
+use super::own_call::{OwnCall, Work};
+use super::parked::Place;
+use super::questions;
+use super::state::Continued;
+use crate::defaults;
+use crate::gateway::answer::Answer;
+use crate::gateway::relay::Relay;
+use crate::gateway::session::SessionId;
+use crate::mcp::asking::{Asking, Said};
+use crate::mcp::{Features, Members, Revision};
+use crate::upstream::{Asked, Ear, Error, Reply};
+
+/// A call to a Legacy server, over as many rounds of its client as it takes.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    work: Work,
+    questions: mpsc::Receiver<Asked>,
+    ear: Arc<ParkingEar>,
+    pending: Vec<Pending>,
+    rounds: usize,
+    asked: usize,
+}
+
+impl Conversation {
+    /// Begins the call; nothing is sent before it is gone on with.
+    pub(super) fn begin(asker: Asker<'_>) -> Self {
+        let (sender, questions) = mpsc::channel(defaults::QUESTIONS_MAX);
+        let ear = Arc::new(ParkingEar {
+            questions: sender,
+            relay: Mutex::default(),
+            lacks: Lacks::default(),
+        });
+        let hop = asker.hop;
+        let call = OwnCall {
+            upstream: Arc::clone(hop.upstream),
+            body: hop.request.body.clone(),
+            method: hop.request.method,
+            target: hop.target.clone(),
+            features: asker.features.clone(),
+            owner: asker.owner(),
+            task: hop.task_call(),
+            log_level: hop.log_level(),
+            ear: Arc::clone(&ear) as _,
+        };
+        Self {
+            work: Work::new(call.run()),
+            questions,
+            ear,
+            pending: Vec::new(),
+            rounds: 0,
+            asked: 0,
+        }
+    }
+
+    /// Goes on until the server answers, or asks what the client has to be asked.
+    pub(super) async fn go_on(mut self, asker: Asker<'_>) -> Answer {
+        if self.pending.is_empty()
+            && let Some(reply) = self.until_asked(asker).await
+        {
+            return asker.arrived(&reply, self.lacks());
+        }
+        self.park(asker).await
+    }
+
+    /// Goes on until the server answers. `None`: it asked before, and the client has to be asked.
+    pub(super) async fn until_asked(&mut self, asker: Asker<'_>) -> Option<Result<Reply, Error>> {
+        self.ear.relay_to(asker.relay());
+        loop {
+            let first = tokio::select! {
+                biased;
+                reply = self.work.done() => return Some(reply),
+                Some(first) = self.questions.recv() => first,
+            };
+            self.take_in(first, asker.features);
+            // Servers ask several things at once; the client is then asked once.
+            let window = sleep(defaults::QUESTIONS_WINDOW);
+            tokio::pin!(window);
+            loop {
+                tokio::select! {
+                    biased;
+                    reply = self.work.done() => return Some(reply),
+                    Some(further) = self.questions.recv() => self.take_in(further, asker.features),
+                    () = &mut window => break,
+                }
+            }
+            self.pending.retain(|pending| !pending.asked.withdrawn().is_cancelled());
+            if !self.pending.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// What the server asked for in vain.
+    pub(super) fn lacks(&self) -> &Lacks {
+        &self.ear.lacks
+    }
+
+    /// Goes on with what the client answered, a JSON object.
+    pub(super) async fn resume(mut self, asker: Asker<'_>, responses: Option<&str>) -> Answer {
+        self.rounds += 1;
+        let responses = responses.and_then(Members::parse).unwrap_or_default();
+        for pending in std::mem::take(&mut self.pending) {
+            match responses.get(&pending.key) {
+                Some(raw) if raw.get().starts_with('{') => {
+                    let said = Said::Result(raw.get().to_owned());
+                    let said = questions::for_server(pending.asked.kind, said);
+                    pending.asked.answer(said);
+                }
+                Some(_) => {
+                    drop(pending);
+                    tokio::spawn(self.end());
+                    return asker.refused("each member of params.inputResponses must be an object");
+                }
+                None if pending.asked.withdrawn().is_cancelled() => {}
+                None => self.pending.push(pending),
+            }
+        }
+        self.go_on(asker).await
+    }
+
+    /// Ends the call: the server hears that nobody answers before it hears that nobody waits.
+    pub(super) async fn end(self) {
+        let Self {
+            mut work,
+            questions,
+            pending,
+            ..
+        } = self;
+        drop((pending, questions));
+        // Whatever it comes to by then is of use to nobody.
+        drop(timeout(defaults::REFUSED_GRACE, work.done()).await);
+    }
+
+    fn take_in(&mut self, asked: Asked, features: &Features) {
+        if self.rounds >= defaults::ROUNDS_MAX {
+            return;
+        }
+        match questions::for_client(asked.kind, &asked.params, features, Revision::LATEST, "") {
+            Ok(params) => {
+                self.asked += 1;
+                self.pending.push(Pending {
+                    key: format!("{}-{}", name_of(asked.kind), self.asked),
+                    params,
+                    asked,
+                });
+            }
+            Err(error) => tracing::debug!(reason = error.reason(), "a question is not put to its client: {error}"),
+        }
+    }
+
+    /// Lets the call wait, and asks the client. Where too many wait, the questions are refused and it goes on.
+    async fn park(mut self, asker: Asker<'_>) -> Answer {
+        let Some(name) = SessionId::random() else {
+            return asker.hop.failed(&"no random bytes");
+        };
+        self.ear.relay_to(None);
+        self.work.leave();
+        let questions: Vec<_> = self
+            .pending
+            .iter()
+            .map(|pending| (pending.key.clone(), pending.asked.kind, pending.params.clone()))
+            .collect();
+        let hop = asker.hop;
+        let principal = hop.request.principal.name();
+        let place = Place {
+            caller: principal.map(|principal| (hop.federation.name.clone(), principal.to_owned())),
+            server: hop.member.server.clone(),
+            lanes: hop.upstream.lanes_max(),
+        };
+        match hop.request.bridge.parked.put(name, self, place) {
+            Ok(()) => {
+                let questions = questions
+                    .iter()
+                    .map(|(key, kind, params)| (key.as_str(), *kind, params.as_str()));
+                asker.ask(questions, Continued::Parked(name))
+            }
+            Err(mut conversation) => {
+                tracing::warn!(most = defaults::PARKED_MAX, "too many calls wait for their clients");
+                conversation.pending.clear();
+                conversation.rounds = defaults::ROUNDS_MAX;
+                Box::pin(conversation.go_on(asker)).await
+            }
+        }
+    }
+}
+
+/// A question that the client has to answer.
+#[derive(Debug)]
+struct Pending {
+    key: String,
+    params: String,
+    asked: Asked,
+}
+
+/// Hears a server for a client that comes and goes.
+#[derive(Debug)]
+struct ParkingEar {
+    questions: mpsc::Sender<Asked>,
+    relay: Mutex<Option<Relay>>,
+    lacks: Lacks,
+}
+
+impl ParkingEar {
+    /// From now on notifications go to `relay`: the client of an earlier round hears nothing any more.
+    fn relay_to(&self, relay: Option<Relay>) {
+        *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = relay;
+    }
+}
+
+impl Ear for ParkingEar {
+    fn heard(&self, notification: &[u8]) {
+        if let Some(relay) = self.relay.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            relay.pass(notification);
+        }
+    }
+
+    fn asked(&self, asked: Asked) {
+        drop(self.questions.try_send(asked));
+    }
+
+    fn lacked(&self, kind: Asking) {
+        self.lacks.note(kind);
+    }
+}
+
+/// What a question is called, with a number after it.
+const fn name_of(kind: Asking) -> &'static str {
+    match kind {
+        Asking::Elicitation => "elicitation",
+        Asking::Sampling => "sampling",
+        Asking::Roots => "roots",
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// The server's side of a call that waits.
+    pub(in crate::gateway::bridge) struct Watched(mpsc::UnboundedReceiver<&'static str>);
+
+    impl Watched {
+        /// What became of it, up to its end.
+        pub(in crate::gateway::bridge) async fn end(&mut self) -> Vec<&'static str> {
+            let mut seen = Vec::new();
+            while let Some(next) = self.0.recv().await {
+                seen.push(next);
+            }
+            seen
+        }
+    }
+
+    /// Tells when it is dropped.
+    struct Told(mpsc::UnboundedSender<&'static str>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.send("cancelled").ok();
+        }
+    }
+
+    /// A call whose server has asked one thing, and never answers.
+    pub(in crate::gateway::bridge) fn watched() -> (Conversation, Watched) {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let (asked, mut asker) = Asked::new(Asking::Elicitation, "{}".into());
+        let told = Told(sender.clone());
+        let mut work = Work::new(async move {
+            let said = asker.answer(Asking::Elicitation).await;
+            let what = if said == Asking::Elicitation.refusal() {
+                "refused"
+            } else {
+                "answered"
+            };
+            sender.send(what).ok();
+            let _told = told;
+            drop(sender);
+            pending().await
+        });
+        work.leave();
+        let (questions_in, questions) = mpsc::channel(1);
+        let ear = Arc::new(ParkingEar {
+            questions: questions_in,
+            relay: Mutex::default(),
+            lacks: Lacks::default(),
+        });
+        let pending = Pending {
+            key: "elicitation-1".into(),
+            params: "{}".into(),
+            asked,
+        };
+        let conversation = Conversation {
+            work,
+            questions,
+            ear,
+            pending: vec![pending],
+            rounds: 0,
+            asked: 1,
+        };
+        (conversation, Watched(seen))
+    }
+}

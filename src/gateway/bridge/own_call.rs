@@ -1,0 +1,98 @@
+//! A call that outlives the request that began it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::defaults;
+use crate::index::Target;
+use crate::mcp::notice::LogLevel;
+use crate::mcp::{Envelope, Features, Members, Method};
+use crate::upstream::{Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
+
+/// A call that needs nothing of the request that began it.
+pub(super) struct OwnCall {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) body: Bytes,
+    pub(super) method: Method,
+    pub(super) target: Target,
+    pub(super) features: Features,
+    pub(super) owner: Owner,
+    pub(super) task: TaskCall,
+    pub(super) log_level: Option<LogLevel>,
+    pub(super) ear: Arc<dyn Ear>,
+}
+
+impl OwnCall {
+    /// Carries it out. To drop this is to cancel it.
+    pub(super) async fn run(self) -> Result<Reply, Error> {
+        let malformed = || Error::Protocol("the request cannot be read again".to_owned());
+        let envelope = Envelope::parse(&self.body, defaults::JSON_DEPTH_MAX).map_err(|_| malformed())?;
+        let params = envelope
+            .params
+            .and_then(|raw| Members::parse(raw.get()))
+            .unwrap_or_default();
+        let meta = params.get("_meta").and_then(|raw| Members::parse(raw.get()));
+        let call = Call {
+            method: self.method,
+            target: &self.target.original,
+            params: &params,
+            meta: meta.as_ref(),
+            param_headers: self.target.param_headers.as_deref(),
+            owner: self.owner,
+            features: &self.features,
+            answers: None,
+            task: self.task,
+            log_level: self.log_level,
+            ear: Some(self.ear),
+        };
+        self.upstream.call(call).await
+    }
+}
+
+/// The work of a call: done by the request that waits for it, or, while none does, by a task of its own. To drop it
+/// is to cancel the call.
+pub(super) enum Work {
+    Here(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
+    Elsewhere(AbortOnDropHandle<Result<Reply, Error>>),
+    Gone,
+}
+
+impl Work {
+    /// Work that nobody has begun yet.
+    pub(super) fn new(work: impl Future<Output = Result<Reply, Error>> + Send + 'static) -> Self {
+        Self::Here(Box::pin(work))
+    }
+
+    /// What it comes to.
+    pub(super) async fn done(&mut self) -> Result<Reply, Error> {
+        match self {
+            Self::Here(work) => work.await,
+            Self::Elsewhere(task) => match task.await {
+                Ok(reply) => reply,
+                Err(error) => Err(Error::Protocol(format!("the call ended badly: {error}"))),
+            },
+            Self::Gone => Err(Error::Protocol("the call is over".to_owned())),
+        }
+    }
+
+    /// Lets a task go on with it.
+    pub(super) fn leave(&mut self) {
+        *self = match std::mem::replace(self, Self::Gone) {
+            Self::Here(work) => Self::Elsewhere(AbortOnDropHandle::new(tokio::spawn(work))),
+            other => other,
+        };
+    }
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Here(_) => "Here",
+            Self::Elsewhere(_) => "Elsewhere",
+            Self::Gone => "Gone",
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! The list methods: a page of what the client may see, written from the index.
+
+use super::answer::Answer;
+use super::cursor;
+use super::dispatch::Request;
+use crate::fleet::Federation;
+use crate::index::{List, Page};
+use crate::mcp::object::ObjectWriter;
+use crate::mcp::{Era, RpcError, meta};
+
+/// Lists what the client of `request` may see of `list`.
+pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) -> Answer {
+    let cursor = request.params.get("cursor").filter(|cursor| cursor.get() != "null");
+    let after = match cursor {
+        None => None,
+        Some(_) => {
+            let cursor = request.params.string("cursor");
+            let keys = request.bridge.keys(&federation.name);
+            match cursor.and_then(|cursor| cursor::open(list, &cursor, &*keys?)) {
+                Some(after) => Some(after),
+                None => {
+                    let text = "params.cursor is not one that this list gave; leave it out to start anew";
+                    return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
+                }
+            }
+        }
+    };
+    let index = &federation.index;
+    let view = index.view(request.audience);
+    let page = index.page(&view, list, request.revision, after.as_deref(), federation.page_size);
+    let next = match page.last {
+        None => None,
+        Some(last) => match request.bridge.keys(&federation.name) {
+            Some(keys) => Some(cursor::seal(list, last, &keys)),
+            // The rest must not look as if it were not there.
+            None => return Answer::failed(request, "pages are not ready yet; try again"),
+        },
+    };
+    Answer::ok(
+        request,
+        &result(federation, request.revision.era(), list, page, next.as_deref()),
+    )
+}
+
+/// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
+fn result(federation: &Federation, era: Era, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(page.items.len() + federation.server_info.len() + 256);
+    let mut result = ObjectWriter::open(&mut out);
+    if era == Era::Modern {
+        result.string("resultType", "complete");
+    }
+    let items = result.name(list.member());
+    items.push(b'[');
+    items.extend_from_slice(page.items.as_bytes());
+    items.push(b']');
+    if let Some(next) = next {
+        result.string("nextCursor", next);
+    }
+    if era == Era::Modern {
+        result.member("ttlMs", "0");
+        let is_same_for_all = federation.index.rules().is_empty();
+        result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
+        let mut own = ObjectWriter::open(result.name("_meta"));
+        own.member(meta::SERVER_INFO, &federation.server_info);
+        own.close();
+    }
+    result.close();
+    out
+}

@@ -1,0 +1,96 @@
+//! How a subscription hears of tasks: from each Modern server that has some of them, for this client alone.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use futures::stream::{BoxStream, SelectAll, unfold};
+
+use super::Route;
+use crate::defaults;
+use crate::gateway::visit::Visit;
+use crate::index::Audience;
+use crate::mcp::task::{self, Kind, Task};
+use crate::upstream::{TaskChanges, Upstream};
+
+/// Changes of the tasks of one subscription.
+pub(in crate::gateway) struct Changes(SelectAll<BoxStream<'static, Change>>);
+
+/// A task has changed.
+pub(in crate::gateway) struct Change {
+    /// What the client calls it.
+    name: String,
+    /// The params of the notification, as the server wrote them.
+    params: String,
+}
+
+impl Changes {
+    /// Asks the servers to tell of the tasks that the client calls by these `names`, and gives those of which they do.
+    pub(in crate::gateway) async fn of(visit: &Visit, audience: Audience, names: &[String]) -> (Self, Vec<String>) {
+        let wanted = by_server(visit, audience, names);
+        let asked = wanted.into_values().map(async |(upstream, tasks)| {
+            let changes = upstream.task_changes(tasks.keys().cloned().collect()).await?;
+            Some((changes, tasks))
+        });
+        let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
+        for (changes, tasks) in join_all(asked).await.into_iter().flatten() {
+            let names = changes.accepted.iter().filter_map(|task| tasks.get(task));
+            accepted.extend(names.cloned());
+            all.push(told(changes, tasks));
+        }
+        // In the order in which the client named them.
+        let accepted = names.iter().filter(|name| accepted.contains(name)).cloned().collect();
+        (Self(all), accepted)
+    }
+
+    /// The next change. Never where nothing is told.
+    pub(in crate::gateway) async fn next(&mut self) -> Change {
+        match self.0.next().await {
+            Some(change) => change,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Change {
+    /// The whole notification, as a message of the subscription `id`. `None` if it tells nothing that is known.
+    pub(in crate::gateway) fn message(&self, id: &str) -> Option<Vec<u8>> {
+        let task = Task::read(&self.params, Kind::Extension)?;
+        Some(task::changed(&task, &self.name, id))
+    }
+}
+
+/// By server, what it calls its tasks and what the client does.
+fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTreeMap<&'v str, (&'v Upstream, Names)> {
+    let federation = &visit.federation;
+    let mut wanted = BTreeMap::new();
+    for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
+        let found = Route::find(name, federation, &visit.principal, &visit.shared.bridge);
+        let member = found.as_ref().and_then(|found| found.member(federation, audience));
+        if let Some((found, member)) = found.as_ref().zip(member)
+            && let Some(upstream) = &member.upstream
+        {
+            let (_, tasks) = wanted
+                .entry(member.server.as_str())
+                .or_insert_with(|| (&**upstream, Names::new()));
+            tasks.insert(found.task.clone(), name.clone());
+        }
+    }
+    wanted
+}
+
+/// What a client calls the tasks of one server, by what that does.
+type Names = BTreeMap<String, String>;
+
+fn told(changes: TaskChanges, names: Names) -> BoxStream<'static, Change> {
+    let next = async |(mut changes, names): (TaskChanges, Names)| {
+        loop {
+            let params = changes.next().await?;
+            let name = Task::read(&params, Kind::Extension).and_then(|task| names.get(&*task.id).cloned());
+            if let Some(name) = name {
+                return Some((Change { name, params }, (changes, names)));
+            }
+        }
+    };
+    unfold((changes, names), next).boxed()
+}

@@ -1,0 +1,264 @@
+//! One list of all members as one: names kept apart, sorted, and each leading back to its owner.
+
+use std::borrow::Cow;
+use std::collections::btree_map;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::audience::{AccessRules, RuleSet};
+use super::catalog::{Catalog, Item, List};
+use super::naming::Naming;
+use super::selection::Selection;
+use crate::api::federation::{Clash, PrefixStrategy, Renamed, ToolOverride, Visibility};
+use crate::mcp::ParamHeaders;
+
+/// The catalog of one member, with what of it is offered and how.
+#[derive(Clone, Debug)]
+pub struct MemberCatalog {
+    /// The member's name.
+    pub name: String,
+    /// The server's name, which shortened names depend on.
+    pub server: String,
+    /// Put before names; empty for none.
+    pub prefix: String,
+    /// What of it is offered.
+    pub selection: Arc<Selection>,
+    /// What the member offers now; `None` while nothing is known.
+    pub catalog: Option<Arc<Catalog>>,
+}
+
+/// Who owns a name that clients see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The member, by its place in the federation.
+    pub member: usize,
+    /// The name or URI as the member knows it.
+    pub original: String,
+    /// Which arguments are repeated as headers, if it is a tool that says so.
+    pub param_headers: Option<Arc<ParamHeaders>>,
+    /// Whether it is a tool that has to be called for a task.
+    pub needs_task: bool,
+}
+
+/// One entry of a merged list.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// What clients call it.
+    pub(super) key: Box<str>,
+    pub(super) target: Target,
+    /// Its place in its member's list.
+    pub(super) place: usize,
+    /// The rules that cover it.
+    pub(super) covered: RuleSet,
+    /// Whether it is listed for those who do not want to see everything.
+    pub(super) listed: bool,
+}
+
+/// A merged list.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// By their keys.
+    pub(super) entries: Vec<Entry>,
+    places: HashMap<Box<str>, usize>,
+}
+
+/// What merging did that nobody would expect from the lists alone.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) renamed: Vec<Renamed>,
+    pub(super) clashes: Vec<Clash>,
+}
+
+/// What of an index is the same for all lists.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'p> {
+    pub(super) naming: &'p Naming,
+    pub(super) rules: &'p AccessRules,
+    pub(super) members: &'p [MemberCatalog],
+    /// Names that no member can have.
+    pub(super) reserved: &'p [&'p str],
+}
+
+/// An entry on its way into a list, in the order of members.
+struct Candidate<'p> {
+    member: usize,
+    place: usize,
+    item: &'p Item,
+    /// What it is called without a prefix.
+    base: &'p str,
+}
+
+impl Merged {
+    /// Merges `list` of all members: of two entries with one key the earlier member's stands.
+    pub(super) fn of(list: List, parts: Parts<'_>, report: &mut Report) -> Self {
+        let candidates = candidates(list, parts.members);
+        let claimants = claimants(list, parts, &candidates, report);
+        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+        let mut losers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for candidate in &candidates {
+            let key = key(list, parts, candidate, &claimants, report);
+            if list == List::Tools && parts.reserved.contains(&key.as_str()) {
+                losers.entry(key).or_default().push(candidate.member);
+                continue;
+            }
+            match entries.entry(key) {
+                btree_map::Entry::Vacant(vacant) => {
+                    let entry = candidate.entry(list, vacant.key(), parts);
+                    vacant.insert(entry);
+                }
+                btree_map::Entry::Occupied(taken) if taken.get().target.member != candidate.member => {
+                    losers.entry(taken.key().clone()).or_default().push(candidate.member);
+                }
+                // A server that lists a name twice offers the first.
+                btree_map::Entry::Occupied(_) => {}
+            }
+        }
+        for (key, losers) in losers {
+            let winner = entries.get(&key).map(|entry| entry.target.member);
+            report.clash(list, &key, winner.into_iter().chain(losers), parts);
+        }
+        let entries: Vec<Entry> = entries.into_values().collect();
+        let places = entries
+            .iter()
+            .enumerate()
+            .map(|(place, entry)| (entry.key.clone(), place));
+        Self {
+            places: places.collect(),
+            entries,
+        }
+    }
+
+    /// The entry of this key.
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.get(*self.places.get(key)?)
+    }
+}
+
+impl Candidate<'_> {
+    fn entry(&self, list: List, key: &str, parts: Parts<'_>) -> Entry {
+        let original = &self.item.key;
+        let member = parts.members.get(self.member);
+        let visibility = |member: &MemberCatalog| match list {
+            List::Tools => member.selection.visibility_of(original),
+            List::Resources | List::Templates | List::Prompts => Visibility::Native,
+        };
+        Entry {
+            key: key.into(),
+            target: Target {
+                member: self.member,
+                original: original.clone(),
+                param_headers: self.item.param_headers.clone(),
+                needs_task: self.item.needs_task,
+            },
+            place: self.place,
+            covered: member.map_or(RuleSet::ALL, |member| parts.rules.covering(&member.name, original)),
+            listed: member.is_none_or(|member| visibility(member) == Visibility::Native),
+        }
+    }
+}
+
+impl Report {
+    fn clash(&mut self, list: List, name: &str, members: impl Iterator<Item = usize>, parts: Parts<'_>) {
+        let names = members.filter_map(|member| Some(parts.members.get(member)?.name.clone()));
+        self.clashes.push(Clash {
+            list: list.member().to_owned(),
+            name: name.to_owned(),
+            members: names.collect(),
+        });
+    }
+}
+
+impl MemberCatalog {
+    fn offers(&self, list: List, item: &Item) -> bool {
+        match list {
+            List::Tools => self.selection.offers(&item.key),
+            List::Resources | List::Templates => !(self.selection.excludes_apps && item.key.starts_with(UI)),
+            List::Prompts => true,
+        }
+    }
+
+    /// How this tool of the member is shown otherwise than its server describes it.
+    pub(super) fn override_of(&self, list: List, original: &str) -> Option<&ToolOverride> {
+        (list == List::Tools).then(|| self.selection.override_of(original))?
+    }
+}
+
+/// What all members offer of `list`.
+fn candidates(list: List, members: &[MemberCatalog]) -> Vec<Candidate<'_>> {
+    let mut all = Vec::new();
+    for (number, member) in members.iter().enumerate() {
+        let Some(catalog) = &member.catalog else { continue };
+        let offered = catalog.list(list).iter().enumerate();
+        let offered = offered.filter(|(_, item)| member.offers(list, item));
+        all.extend(offered.map(|(place, item)| {
+            let rename = member
+                .override_of(list, &item.key)
+                .and_then(|tool| tool.rename.as_deref());
+            Candidate {
+                member: number,
+                place,
+                item,
+                base: rename.unwrap_or(&item.key),
+            }
+        }));
+    }
+    all
+}
+
+/// Names that several members have, where those get prefixes for it.
+fn claimants<'c>(
+    list: List,
+    parts: Parts<'_>,
+    candidates: &'c [Candidate<'_>],
+    report: &mut Report,
+) -> BTreeMap<&'c str, Vec<usize>> {
+    if !list.has_names() || parts.naming.strategy != PrefixStrategy::OnConflict {
+        return BTreeMap::new();
+    }
+    let mut claimants: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for candidate in candidates {
+        let members = claimants.entry(candidate.base).or_default();
+        if members.last() != Some(&candidate.member) {
+            members.push(candidate.member);
+        }
+    }
+    claimants.retain(|name, members| members.len() > 1 || parts.reserved.contains(name));
+    for (name, members) in &claimants {
+        report.clash(list, name, members.iter().copied(), parts);
+    }
+    claimants
+}
+
+/// What clients call an entry. URIs stay as they are.
+fn key(
+    list: List,
+    parts: Parts<'_>,
+    candidate: &Candidate<'_>,
+    claimants: &BTreeMap<&str, Vec<usize>>,
+    report: &mut Report,
+) -> String {
+    let Some(member) = parts.members.get(candidate.member).filter(|_| list.has_names()) else {
+        return candidate.item.key.clone();
+    };
+    let full = match parts.naming.strategy {
+        PrefixStrategy::Always => parts.naming.prefixed(&member.prefix, candidate.base),
+        PrefixStrategy::OnConflict if claimants.contains_key(candidate.base) => {
+            parts.naming.prefixed(&member.prefix, candidate.base)
+        }
+        PrefixStrategy::OnConflict | PrefixStrategy::Never => Cow::Borrowed(candidate.base),
+    };
+    let original = &candidate.item.key;
+    let was = full.len();
+    let shown = parts.naming.fitting(full, &member.server, original);
+    if shown.len() != was || candidate.base != original {
+        report.renamed.push(Renamed {
+            member: member.name.clone(),
+            name: original.clone(),
+            shown: shown.clone(),
+        });
+    }
+    shown
+}
+
+/// How URIs of user interfaces begin, and what is taken for one.
+const UI: &str = "ui:";

@@ -1,0 +1,401 @@
+//! Skills as members list them.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::value::RawValue;
+
+use super::uri::{self, SkillPrefix};
+use crate::defaults::{SKILL_BYTES_MAX, SKILL_FILES_MAX};
+use crate::mcp::Members;
+use crate::mcp::edits::Edits;
+use crate::mcp::object;
+use crate::mcp::printable;
+use crate::mcp::printable::acts_on_the_line;
+
+/// One skill of a member, as it listed it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The URI of its `SKILL.md`, as the member knows it.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is for, if it says so, as it should.
+    pub description: Option<String>,
+    /// Its files.
+    pub files: Files,
+    raw: Box<str>,
+}
+
+/// Which files a skill has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// They change all the time, and nothing can be said of them.
+    Dynamic,
+    /// These, by their URIs as the member knows them.
+    Listed(BTreeMap<String, Proof>),
+}
+
+/// What is known of a file before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The SHA-256 of its bytes.
+    sha256: [u8; 32],
+    /// How many there are.
+    pub size: u64,
+}
+
+/// Why a skill is not listed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// It is no JSON object, or one that names a member twice.
+    #[error("the entry is no object that can be read")]
+    Unreadable,
+    /// Its URI is not one of a `SKILL.md`.
+    #[error("uri {0:?} is not that of a SKILL.md in a directory")]
+    Uri(String),
+    /// There is no frontmatter, or it has no name.
+    #[error("the entry has no frontmatter with a name")]
+    Frontmatter,
+    /// The directory is called otherwise than the skill.
+    #[error("the skill is called {name:?}, and its directory otherwise: {uri:?}")]
+    NameMismatch {
+        /// The name.
+        name: String,
+        /// The URI.
+        uri: String,
+    },
+    /// It does not say which files there are, which hosts must know.
+    #[error("`resources` is neither a list nor \"dynamic\"")]
+    Files,
+    /// A file is listed without what hosts verify.
+    #[error(
+        "file {0:?} is listed without uri, digest (sha256: and 64 lower-case hexadecimal digits) and size (whole bytes)"
+    )]
+    File(String),
+    /// A file is listed twice.
+    #[error("file {0:?} is listed twice")]
+    FileTwice(String),
+    /// The list of files lacks the one that must be there.
+    #[error("its own SKILL.md is not among its files")]
+    ManifestMissing,
+}
+
+/// A file is not what the skill's entry says. It must not be served: the file or the entry is out of date, or worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// It has another length.
+    #[error("the file has {found} bytes where the skill's entry says {expected}")]
+    Size {
+        /// What the entry says.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// It has other bytes.
+    #[error("the file's digest is not the one in the skill's entry")]
+    Digest,
+    /// It has neither text nor a blob that can be read.
+    #[error("the file came without text or a readable blob")]
+    Unreadable,
+}
+
+impl EntryError {
+    /// One CamelCase word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreadable => "Unreadable",
+            Self::Uri(_) => "InvalidURI",
+            Self::Frontmatter => "FrontmatterMissing",
+            Self::NameMismatch { .. } => "NameMismatch",
+            Self::Files => "ResourcesMissing",
+            Self::File(_) => "InvalidResource",
+            Self::FileTwice(_) => "FileTwice",
+            Self::ManifestMissing => "ManifestMissing",
+        }
+    }
+}
+
+impl Mismatch {
+    /// One CamelCase word.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Size { .. } => "SizeMismatch",
+            Self::Digest => "DigestMismatch",
+            Self::Unreadable => "Unreadable",
+        }
+    }
+}
+
+impl Entry {
+    /// Reads an entry of `skills/list`, or the `skill` that `skills/get` gives.
+    ///
+    /// # Errors
+    /// Hosts could not use it.
+    pub fn read(raw: &str) -> Result<Self, EntryError> {
+        let members = Members::parse(raw).ok_or(EntryError::Unreadable)?;
+        let uri = members.string("uri").unwrap_or_default().into_owned();
+        let shown = || printable(&uri, SHOWN);
+        let directory = uri::directory(&uri).filter(|_| !uri.contains(acts_on_the_line));
+        let directory = directory.ok_or_else(|| EntryError::Uri(shown()))?;
+        let frontmatter = members.get("frontmatter").and_then(|raw| Members::parse(raw.get()));
+        let frontmatter = frontmatter.ok_or(EntryError::Frontmatter)?;
+        let text = |field| frontmatter.string(field).filter(|text| !text.is_empty());
+        let name = text("name").ok_or(EntryError::Frontmatter)?.into_owned();
+        if directory.rsplit('/').next() != Some(&*name) {
+            return Err(EntryError::NameMismatch {
+                name: printable(&name, SHOWN),
+                uri: shown(),
+            });
+        }
+        let resources = members.get("resources").ok_or(EntryError::Files)?;
+        let files = Files::read(resources)?;
+        if matches!(&files, Files::Listed(listed) if !listed.contains_key(&uri)) {
+            return Err(EntryError::ManifestMissing);
+        }
+        Ok(Self {
+            name,
+            description: text("description").map(Into::into),
+            files,
+            raw: raw.into(),
+            uri,
+        })
+    }
+
+    /// The entry as the member wrote it.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// The entry for clients: the URIs with the member's prefix, every other byte as the member wrote it.
+    pub fn for_client(&self, prefix: &SkillPrefix) -> String {
+        let mut edits = Edits::of(&self.raw);
+        let mut prefixed = |raw: &RawValue| {
+            let Some(uri) = object::string(raw) else { return };
+            if uri::is_skill(&uri) {
+                let mut json = Vec::new();
+                object::write_string(&mut json, &prefix.to_client(&uri));
+                edits.replace(raw, String::from_utf8_lossy(&json).into_owned());
+            }
+        };
+        if let Some(members) = Members::parse(&self.raw) {
+            members.get("uri").into_iter().for_each(&mut prefixed);
+            let resources = members.get("resources").map(|raw| raw.get()).unwrap_or_default();
+            let resources: Vec<&RawValue> = serde_json::from_str(resources).unwrap_or_default();
+            let uris = resources
+                .into_iter()
+                .filter_map(|raw| Members::parse(raw.get())?.get("uri"));
+            uris.for_each(prefixed);
+        }
+        edits.finish().into_owned()
+    }
+
+    /// What is known of the file with this URI, as the member knows it: `None` if it is no listed file of the skill.
+    pub fn proof(&self, uri: &str) -> Option<Proof> {
+        match &self.files {
+            Files::Dynamic => None,
+            Files::Listed(files) => files.get(uri).copied(),
+        }
+    }
+
+    /// Whether it has more files or bytes than every host takes.
+    pub fn exceeds_limits(&self) -> bool {
+        match &self.files {
+            Files::Dynamic => false,
+            Files::Listed(files) => {
+                let bytes = files.values().fold(0_u64, |sum, file| sum.saturating_add(file.size));
+                files.len() > SKILL_FILES_MAX || bytes > SKILL_BYTES_MAX
+            }
+        }
+    }
+}
+
+impl Files {
+    fn read(resources: &RawValue) -> Result<Self, EntryError> {
+        if object::string(resources).is_some_and(|text| text == "dynamic") {
+            return Ok(Self::Dynamic);
+        }
+        let listed: Vec<&RawValue> = serde_json::from_str(resources.get()).map_err(|_| EntryError::Files)?;
+        let mut files = BTreeMap::new();
+        for raw in listed {
+            let members = Members::parse(raw.get());
+            let uri = members.as_ref().and_then(|file| file.string("uri")).unwrap_or_default();
+            let shown = || printable(&uri, SHOWN);
+            let proof = members
+                .as_ref()
+                .and_then(Proof::read)
+                .filter(|_| !uri.is_empty() && !uri.contains(acts_on_the_line));
+            let proof = proof.ok_or_else(|| EntryError::File(shown()))?;
+            if files.insert(uri.clone().into_owned(), proof).is_some() {
+                return Err(EntryError::FileTwice(shown()));
+            }
+        }
+        Ok(Self::Listed(files))
+    }
+}
+
+impl Proof {
+    fn read(file: &Members<'_>) -> Option<Self> {
+        let size = serde_json::from_str(file.get("size")?.get()).ok()?;
+        let digest = file.string("digest")?;
+        let mut digits = digest.strip_prefix("sha256:")?.chars().map(|c| match c {
+            '0'..='9' | 'a'..='f' => c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()),
+            _ => None,
+        });
+        let mut sha256 = [0; 32];
+        for byte in &mut sha256 {
+            *byte = digits.next()?? << 4 | digits.next()??;
+        }
+        digits.next().is_none().then_some(Self { sha256, size })
+    }
+
+    /// Compares a file's bytes with what is known of it.
+    ///
+    /// # Errors
+    /// They are others.
+    pub fn check(&self, bytes: &[u8]) -> Result<(), Mismatch> {
+        let found = bytes.len() as u64;
+        if found != self.size {
+            return Err(Mismatch::Size {
+                expected: self.size,
+                found,
+            });
+        }
+        if digest(&SHA256, bytes).as_ref() != self.sha256 {
+            return Err(Mismatch::Digest);
+        }
+        Ok(())
+    }
+
+    /// Compares `content`, one of the contents that `resources/read` gives, with what is known of the file.
+    ///
+    /// # Errors
+    /// It is another, or cannot be read.
+    pub fn check_content(&self, content: &str) -> Result<(), Mismatch> {
+        let members = Members::parse(content).ok_or(Mismatch::Unreadable)?;
+        match (members.string("text"), members.string("blob")) {
+            (Some(text), None) => self.check(text.as_bytes()),
+            (None, Some(blob)) => {
+                let bytes = BASE64.decode(blob.as_bytes()).map_err(|_| Mismatch::Unreadable)?;
+                self.check(&bytes)
+            }
+            _ => Err(Mismatch::Unreadable),
+        }
+    }
+}
+
+/// Longest URI in a message.
+const SHOWN: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:3116f440fb6169a786794141c11b132b6cf346f79dd31f4458caf66cd9c25c32";
+
+    fn entry() -> String {
+        format!(
+            r#"{{ "uri":"skill://a/ops/SKILL.md", "frontmatter":{{"name":"ops","description":"D","x":[1.0 ]}},"resources":[{{"uri":"skill:\/\/a/ops/SKILL.md","digest":"{DIGEST}","size":17 }}, {{"size":17,"digest":"{DIGEST}","uri":"skill://a/ops/b c.txt","k":null}},{{"uri":"https://x/y","digest":"{DIGEST}","size":0}}],"_meta":{{"uri":"skill://a"}} }}"#
+        )
+    }
+
+    #[test]
+    fn uris_get_the_prefix_and_no_other_byte_changes() {
+        let read = Entry::read(&entry()).unwrap();
+        assert_eq!((read.name.as_str(), read.description.as_deref()), ("ops", Some("D")));
+        let expected = entry()
+            .replace(r#""uri":"skill://a/ops"#, r#""uri":"skill://m/a/ops"#)
+            .replace(r"skill:\/\/a/ops", "skill://m/a/ops");
+        assert_eq!(read.for_client(&SkillPrefix::new("m").unwrap()), expected);
+        assert_eq!(read.raw(), entry());
+    }
+
+    #[test]
+    fn skills_without_a_fixed_list_of_files_stay_so() {
+        let raw = r#"{"uri":"skill://ops/SKILL.md","frontmatter":{"name":"ops"},"resources":"dynamic"}"#;
+        let read = Entry::read(raw).unwrap();
+        assert_eq!((&read.files, &read.description), (&Files::Dynamic, &None));
+        assert_eq!(
+            read.for_client(&SkillPrefix::new("m").unwrap()),
+            raw.replace("//ops", "//m/ops")
+        );
+        assert!(read.proof("skill://ops/SKILL.md").is_none() && !read.exceeds_limits());
+    }
+
+    #[test]
+    fn other_schemes_stay_as_they_are() {
+        let raw = entry().replace("skill:", "git:");
+        let read = Entry::read(&raw).unwrap();
+        assert_eq!(read.for_client(&SkillPrefix::new("m").unwrap()), raw);
+    }
+
+    #[test]
+    fn what_hosts_could_not_use_is_refused_with_the_reason() {
+        let changed = |from: &str, to: &str| entry().replacen(from, to, 1);
+        for (raw, reason) in [
+            ("[]".to_owned(), "Unreadable"),
+            (changed(r#""uri":"#, r#""uri":"x","uri":"#), "Unreadable"),
+            (changed(r#""uri":"#, r#""url":"#), "InvalidURI"),
+            (changed("/SKILL.md", "/skill.md"), "InvalidURI"),
+            (changed("/SKILL.md", r"\u0007/SKILL.md"), "InvalidURI"),
+            (
+                changed(r#""frontmatter":{"#, r#""frontmatter":7,"f":{"#),
+                "FrontmatterMissing",
+            ),
+            (changed(r#""name":"ops""#, r#""name":7"#), "FrontmatterMissing"),
+            (changed(r#""name":"ops""#, r#""name":"""#), "FrontmatterMissing"),
+            (changed(r#""name":"ops""#, r#""name":"other""#), "NameMismatch"),
+            (changed(r#""resources":"#, r#""files":"#), "ResourcesMissing"),
+            (
+                changed(r#""resources":"#, r#""resources":"static","f":"#),
+                "ResourcesMissing",
+            ),
+            (changed(r#""resources":["#, r#""resources":[7,"#), "InvalidResource"),
+            (changed("sha256:3", "sha256:G"), "InvalidResource"),
+            (changed("3116f", "3116F"), "InvalidResource"),
+            (changed("sha256:31", "sha256:3"), "InvalidResource"),
+            (changed("sha256:31", "sha256:311"), "InvalidResource"),
+            (changed("sha256:31", "md5:31"), "InvalidResource"),
+            (changed(r#""size":17 "#, r#""size":-1"#), "InvalidResource"),
+            (changed(r#""size":17 "#, r#""size":1.5"#), "InvalidResource"),
+            (changed("/ops/b c.txt", "/ops/SKILL.md"), "FileTwice"),
+            (
+                changed(r"skill:\/\/a/ops/SKILL", "skill://a/ops/OTHER"),
+                "ManifestMissing",
+            ),
+        ] {
+            assert_eq!(Entry::read(&raw).unwrap_err().reason(), reason, "{raw}");
+        }
+    }
+
+    #[test]
+    fn more_than_every_host_takes_is_known() {
+        let large = Entry::read(&entry().replacen(r#""size":17 "#, r#""size":16777217 "#, 1)).unwrap();
+        assert!(large.exceeds_limits() && !Entry::read(&entry()).unwrap().exceeds_limits());
+    }
+
+    #[test]
+    fn a_file_is_compared_with_the_entry_by_length_and_digest() {
+        let proof = Entry::read(&entry()).unwrap().proof("skill://a/ops/b c.txt").unwrap();
+        assert_eq!(proof.check(b"eu-west, us-east\n"), Ok(()));
+        for (content, expected) in [
+            (r#"{"uri":"u","text":"eu-west, us-east\n"}"#, Ok(())),
+            (r#"{"blob":"ZXUtd2VzdCwgdXMtZWFzdAo="}"#, Ok(())),
+            (
+                r#"{"text":"eu-west, us-east"}"#,
+                Err(Mismatch::Size {
+                    expected: 17,
+                    found: 16,
+                }),
+            ),
+            (r#"{"text":"eu-west, us-eest\n"}"#, Err(Mismatch::Digest)),
+            (r#"{"blob":"?"}"#, Err(Mismatch::Unreadable)),
+            (r#"{"uri":"u"}"#, Err(Mismatch::Unreadable)),
+            (r#"{"text":"eu-west, us-east\n","blob":""}"#, Err(Mismatch::Unreadable)),
+        ] {
+            assert_eq!(proof.check_content(content), expected, "{content}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Skills (SEP-2640, the Skills extension): directories of files with a `SKILL.md`, of members and of the federation's
+//! own.
+//!
+//! What hosts verify stays as it is: no byte of a file, no frontmatter and no digest is ever changed. Only the URIs of
+//! members' skills are, by [`SkillPrefix`], in a way that can be undone.
+
+pub mod entry;
+pub mod frontmatter;
+pub mod package;
+pub mod prompt;
+pub mod rewrite;
+pub mod uri;
+mod yaml;
+
+pub use entry::{Entry, EntryError, Files, Mismatch, Proof};
+pub use frontmatter::{Frontmatter, FrontmatterError};
+pub use package::{Package, PackageError};
+pub use uri::SkillPrefix;
+
+/// The extension's id.
+pub const EXTENSION: &str = "io.modelcontextprotocol/skills";

@@ -1,0 +1,355 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::federation;
+use crate::mcp::Era;
+
+fn tool(value: &Value) -> Item {
+    Item::read(List::Tools, serde_json::from_str(&value.to_string()).unwrap()).unwrap()
+}
+
+fn member(prefix: &str, tools: &[Value]) -> MemberCatalog {
+    offering(prefix, json!({}), tools)
+}
+
+/// A member of which its manifest says this.
+fn offering(prefix: &str, mut said: Value, tools: &[Value]) -> MemberCatalog {
+    let mut catalog = Catalog::new(Era::Legacy);
+    catalog.tools = tools.iter().map(tool).collect();
+    said["name"] = json!(prefix);
+    MemberCatalog {
+        name: format!("member-{prefix}"),
+        server: format!("server-{prefix}"),
+        prefix: prefix.into(),
+        selection: Arc::new(Selection::of(&serde_json::from_value(said).unwrap())),
+        catalog: Some(Arc::new(catalog.sealed())),
+    }
+}
+
+fn named(names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| json!({"name": name})).collect()
+}
+
+fn build(members: Vec<MemberCatalog>) -> Index {
+    Index::build(IndexPlan::default(), members)
+}
+
+fn with_naming(naming: Value, members: Vec<MemberCatalog>) -> Index {
+    let naming: federation::Naming = serde_json::from_value(naming).unwrap();
+    let plan = IndexPlan {
+        naming: Naming::of(Some(&naming)),
+        ..IndexPlan::default()
+    };
+    Index::build(plan, members)
+}
+
+fn seen(index: &Index, audience: Audience, list: List, revision: Revision) -> Value {
+    let view = index.view(audience);
+    let page = index.page(&view, list, revision, None, 0);
+    assert_eq!(page.last, None);
+    serde_json::from_str(&format!("[{}]", page.items)).unwrap()
+}
+
+fn tools(index: &Index, revision: Revision) -> Value {
+    seen(index, Audience::EVERYBODY, List::Tools, revision)
+}
+
+fn names(index: &Index, audience: Audience) -> Vec<String> {
+    let tools = seen(index, audience, List::Tools, Revision::LATEST);
+    let names = tools.as_array().unwrap().iter();
+    names.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn owner(index: &Index, name: &str) -> Option<(usize, String)> {
+    let target = index.target(List::Tools, name, Audience::EVERYBODY)?;
+    Some((target.member, target.original.clone()))
+}
+
+#[test]
+fn names_are_prefixed_sorted_and_lead_back_to_their_owner() {
+    let index = build(vec![member("b", &named(&["x"])), member("a", &named(&["x", "a__y"]))]);
+    assert_eq!(names(&index, Audience::EVERYBODY), ["a__a__y", "a__x", "b__x"]);
+    assert_eq!(owner(&index, "a__x"), Some((1, "x".into())));
+    assert_eq!(owner(&index, "a__a__y"), Some((1, "a__y".into())));
+    assert_eq!(owner(&index, "x"), None);
+    assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 2));
+}
+
+#[test]
+fn everything_but_the_name_stays_value_for_value() {
+    let odd = json!({"name": "x", "inputSchema": {"name": "x"}, "future": {"a": [1, null]}, "_meta": {"k": 1.0}});
+    let index = build(vec![member("p", std::slice::from_ref(&odd))]);
+    let mut expected = odd;
+    expected["name"] = json!("p__x");
+    assert_eq!(tools(&index, Revision::LATEST), json!([expected]));
+}
+
+#[test]
+fn of_two_equal_names_the_first_member_wins_and_the_status_says_so() {
+    let first = offering("", json!({}), &[json!({"name": "x", "from": 1})]);
+    let second = MemberCatalog {
+        name: "second".into(),
+        ..offering("", json!({}), &[json!({"name": "x", "from": 2})])
+    };
+    let index = build(vec![first, second]);
+    assert_eq!(
+        tools(&index, Revision::LATEST_LEGACY),
+        json!([{"name": "x", "from": 1}])
+    );
+    assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 0));
+    let clash = federation::Clash {
+        list: "tools".into(),
+        name: "x".into(),
+        members: vec!["member-".into(), "second".into()],
+    };
+    assert_eq!(index.status().conflicts, [clash]);
+}
+
+#[test]
+fn a_federation_without_members_lists_nothing() {
+    let index = build(Vec::new());
+    for list in List::ALL {
+        assert_eq!(seen(&index, Audience::EVERYBODY, list, Revision::LATEST), json!([]));
+    }
+}
+
+#[test]
+fn each_revision_gets_the_tools_it_can_read() {
+    let tool = json!({
+        "name": "x", "outputSchema": {"type": "object"}, "execution": {"taskSupport": "forbidden"},
+    });
+    let array = json!({"name": "y", "outputSchema": {"type": "array"}});
+    let index = build(vec![member("", &[tool.clone(), array.clone()])]);
+    let early = json!([{"name": "x", "execution": {"taskSupport": "forbidden"}}, {"name": "y"}]);
+    assert_eq!(tools(&index, Revision::V2024_11_05), early);
+    assert_eq!(tools(&index, Revision::V2025_03_26), early);
+    let legacy = json!([tool, {"name": "y"}]);
+    assert_eq!(tools(&index, Revision::V2025_06_18), legacy);
+    assert_eq!(tools(&index, Revision::V2025_11_25), legacy);
+    let modern = json!([{"name": "x", "outputSchema": {"type": "object"}}, array]);
+    assert_eq!(tools(&index, Revision::V2026_07_28), modern);
+}
+
+#[test]
+fn only_names_that_clash_get_prefixes_where_naming_says_so_whatever_the_order() {
+    let one = || member("one", &named(&["search", "only_one", "two__search"]));
+    let two = || member("two", &named(&["search"]));
+    for members in [vec![one(), two()], vec![two(), one()]] {
+        let first = members.first().unwrap().name.clone();
+        let index = with_naming(json!({"prefix": "OnConflict"}), members);
+        let all = names(&index, Audience::EVERYBODY);
+        assert_eq!(all, ["one__search", "only_one", "two__search"]);
+        let (member, original) = owner(&index, "one__search").unwrap();
+        assert_eq!(
+            (original.as_str(), member),
+            ("search", usize::from(first != "member-one"))
+        );
+        let clash = &index.status().conflicts;
+        assert!(
+            clash
+                .iter()
+                .any(|clash| clash.name == "search" && clash.members.len() == 2),
+            "{clash:?}"
+        );
+    }
+}
+
+#[test]
+fn without_prefixes_the_first_member_has_a_name() {
+    let members = vec![member("b", &named(&["x"])), member("a", &named(&["x", "y"]))];
+    let index = with_naming(json!({"prefix": "Never"}), members);
+    assert_eq!(names(&index, Audience::EVERYBODY), ["x", "y"]);
+    assert_eq!(owner(&index, "x"), Some((0, "x".into())));
+}
+
+#[test]
+fn a_name_of_our_own_is_no_members() {
+    let index = build(vec![
+        member("", &named(&["tool_search", "x"])),
+        member("p", &named(&["tool_search"])),
+    ]);
+    assert_eq!(names(&index, Audience::EVERYBODY), ["p__tool_search", "x"]);
+    assert_eq!(index.status().conflicts.len(), 1);
+    let index = with_naming(
+        json!({"prefix": "OnConflict"}),
+        vec![member("p", &named(&["tool_search"]))],
+    );
+    assert_eq!(names(&index, Audience::EVERYBODY), ["p__tool_search"]);
+}
+
+#[test]
+fn long_names_are_cut_and_named_in_the_status() {
+    let long = "x".repeat(128);
+    let index = build(vec![member("p", &[json!({"name": long}), json!({"name": "short"})])]);
+    let all = names(&index, Audience::EVERYBODY);
+    let cut = all.iter().find(|name| name.len() == defaults::NAME_MAX).unwrap();
+    assert_eq!(owner(&index, cut), Some((0, long.clone())));
+    let renamed = index.status().renamed;
+    assert_eq!(renamed.len(), 1);
+    assert_eq!((&renamed[0].name, &renamed[0].shown), (&long, cut));
+}
+
+#[test]
+fn filters_and_overrides_decide_what_is_offered_and_how_it_looks() {
+    let said = json!({"tools": {
+        "allow": ["logs", "exec*"], "deny": ["exec_root"],
+        "overrides": [
+            {"name": "logs", "as": "tail", "description": "ours", "annotations": {"readOnlyHint": true}},
+            {"name": "exec", "visibility": "Discoverable"},
+        ],
+    }});
+    let offered = [
+        json!({"name": "logs", "description": "theirs", "k": 1}),
+        json!({"name": "exec"}),
+        json!({"name": "exec_root"}),
+        json!({"name": "other"}),
+    ];
+    let index = build(vec![offering("pods", said, &offered)]);
+    let listed = tools(&index, Revision::LATEST);
+    let tail = json!({"name": "pods__tail", "description": "ours", "k": 1, "annotations": {"readOnlyHint": true}});
+    assert!(listed.as_array().unwrap().contains(&tail), "{listed}");
+    assert_eq!(
+        names(&index, Audience::EVERYBODY),
+        ["execute_tool", "pods__tail", "tool_search"]
+    );
+    assert_eq!(owner(&index, "pods__tail"), Some((0, "logs".into())));
+    assert_eq!(
+        owner(&index, "pods__exec"),
+        Some((0, "exec".into())),
+        "callable, though not listed"
+    );
+    for refused in ["pods__logs", "pods__exec_root", "pods__other"] {
+        assert_eq!(owner(&index, refused), None, "{refused}");
+    }
+    let all = Audience {
+        show_all: true,
+        ..Audience::EVERYBODY
+    };
+    assert_eq!(names(&index, all), ["pods__exec", "pods__tail"]);
+}
+
+#[test]
+fn rules_decide_alike_what_is_listed_and_what_can_be_called() {
+    let rules: Vec<federation::AccessRule> = serde_json::from_value(json!([
+        {"principals": ["one"]},
+        {"principals": ["two"], "names": ["a"]},
+    ]))
+    .unwrap();
+    let plan = IndexPlan {
+        rules: AccessRules::read(&rules),
+        ..IndexPlan::default()
+    };
+    let index = Index::build(plan, vec![member("p", &named(&["a", "b"]))]);
+    for (who, expected) in [
+        (Some("one"), &["p__a", "p__b"][..]),
+        (Some("two"), &["p__a"]),
+        (None, &[]),
+    ] {
+        let audience = Audience {
+            rules: index.rules().holding_for(who),
+            ..Audience::EVERYBODY
+        };
+        assert_eq!(names(&index, audience), expected, "{who:?}");
+        for name in ["p__a", "p__b"] {
+            let called = index.target(List::Tools, name, audience).is_some();
+            assert_eq!(called, expected.contains(&name), "{who:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn pages_follow_each_other_by_key_whatever_has_changed_in_between() {
+    let all: Vec<String> = (0..25).map(|i| format!("t{i:02}")).collect();
+    let of = |names: &[String]| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        build(vec![member("", &named(&names))])
+    };
+    let page = |index: &Index, after: Option<&str>| {
+        let view = index.view(Audience::EVERYBODY);
+        let page = index.page(&view, List::Tools, Revision::LATEST, after, 10);
+        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", page.items)).unwrap();
+        let names: Vec<String> = items
+            .iter()
+            .map(|item| item["name"].as_str().unwrap().to_owned())
+            .collect();
+        (names, page.last.map(str::to_owned))
+    };
+    let before = of(&all);
+    let (first, last) = page(&before, None);
+    assert_eq!((first.as_slice(), last.as_deref()), (&all[..10], Some("t09")));
+    let (second, last) = page(&before, last.as_deref());
+    let (third, end) = page(&before, last.as_deref());
+    assert_eq!(
+        (second.as_slice(), third.as_slice(), end),
+        (&all[10..20], &all[20..], None)
+    );
+
+    let mut changed = all.clone();
+    changed.retain(|name| name != "t09" && name != "t03");
+    changed.push("t095".into());
+    let (second, _) = page(&of(&changed), Some("t09"));
+    assert_eq!(second.first().map(String::as_str), Some("t095"));
+    assert_eq!(&second[1..], &all[10..19]);
+    assert_eq!(page(&before, Some("zzz")), (Vec::new(), None));
+}
+
+#[test]
+fn who_sees_nothing_of_a_change_sees_what_it_saw() {
+    let said = json!({"tools": {"overrides": [{"name": "hidden", "visibility": "Discoverable"}]}});
+    let of = |description: &str| {
+        let tools = [
+            json!({"name": "a"}),
+            json!({"name": "hidden", "description": description}),
+        ];
+        build(vec![offering("p", said.clone(), &tools)])
+    };
+    let all = Audience {
+        show_all: true,
+        ..Audience::EVERYBODY
+    };
+    let (one, same, other) = (of("1"), of("1"), of("2"));
+    assert!(!one.differs_from(&same) && one.differs_from(&other));
+    assert_eq!(
+        one.view(Audience::EVERYBODY).shown(),
+        other.view(Audience::EVERYBODY).shown()
+    );
+    assert_ne!(one.view(all).shown(), other.view(all).shown());
+    assert_eq!(one.view(all).shown(), same.view(all).shown());
+}
+
+#[test]
+fn resources_lead_to_who_lists_them_and_else_to_whose_template_they_fit() {
+    let with = |name: &str, uris: &[&str], templates: &[&str]| {
+        let item = |list: List, key: &str| {
+            let raw = json!({list.key(): key, "from": name}).to_string();
+            Item::read(list, serde_json::from_str(&raw).unwrap()).unwrap()
+        };
+        let mut catalog = Catalog::new(Era::Legacy);
+        catalog.resources = uris.iter().map(|uri| item(List::Resources, uri)).collect();
+        catalog.templates = templates.iter().map(|uri| item(List::Templates, uri)).collect();
+        MemberCatalog {
+            name: name.into(),
+            catalog: Some(Arc::new(catalog)),
+            ..member(name, &[])
+        }
+    };
+    let index = build(vec![
+        with("a", &["b://1"], &["inv://{sku}"]),
+        with("b", &["b://1", "a://1", "inv://X"], &[]),
+    ]);
+    let owner = |uri: &str| index.resource(uri, Audience::EVERYBODY).map(|target| target.member);
+    assert_eq!(owner("b://1"), Some(0));
+    assert_eq!(owner("a://1"), Some(1));
+    assert_eq!(owner("inv://X"), Some(1), "what is listed goes before what fits");
+    assert_eq!(owner("inv://Y"), Some(0));
+    assert_eq!(owner("c://1"), None);
+    let listed = seen(&index, Audience::EVERYBODY, List::Resources, Revision::LATEST);
+    let uris: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| &resource["uri"])
+        .collect();
+    assert_eq!(uris, ["a://1", "b://1", "inv://X"]);
+    assert_eq!(index.status().conflicts[0].list, "resources");
+}

@@ -1,0 +1,220 @@
+//! What one audience sees of an index: its lists, written once.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use super::Index;
+use super::audience::Audience;
+use super::catalog::List;
+use super::meta_tool::MetaTool;
+use crate::mcp::{ListKind, Revision};
+
+/// The lists that one audience sees.
+#[derive(Debug, Default)]
+pub struct View {
+    lists: [Listing; 4],
+}
+
+/// What tells lists apart that an audience saw at different times: equal where they show the same, and the same in
+/// every replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    pub tools: u64,
+    pub resources: u64,
+    pub prompts: u64,
+}
+
+/// One list as an audience sees it.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    lines: Vec<Line>,
+    /// Written when it is first asked for, for each group of revisions whose clients see the same.
+    texts: [OnceLock<Text>; 3],
+    digest: u64,
+}
+
+/// A part of a list, in the order of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page<'v> {
+    /// The descriptors, with commas between them.
+    pub items: &'v str,
+    /// The key of the last one, if more follow.
+    pub last: Option<&'v str>,
+}
+
+/// A line of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line {
+    /// The entry in this place.
+    Entry(usize),
+    Meta(MetaTool),
+}
+
+/// Descriptors one after the other, with commas between them.
+#[derive(Debug, Default)]
+struct Text {
+    joined: String,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl View {
+    pub(super) fn of(index: &Index, audience: Audience) -> Self {
+        Self {
+            lists: List::ALL.map(|list| Listing::of(index, list, audience)),
+        }
+    }
+
+    /// What it shows now.
+    pub fn shown(&self) -> Shown {
+        let of = |list| self.list(list).digest;
+        Shown {
+            tools: of(List::Tools),
+            resources: of(List::Resources).rotate_left(1) ^ of(List::Templates),
+            prompts: of(List::Prompts),
+        }
+    }
+
+    /// How many entries `list` has.
+    pub fn count(&self, list: List) -> usize {
+        self.list(list).lines.len()
+    }
+
+    fn list(&self, list: List) -> &Listing {
+        let [tools, resources, templates, prompts] = &self.lists;
+        match list {
+            List::Tools => tools,
+            List::Resources => resources,
+            List::Templates => templates,
+            List::Prompts => prompts,
+        }
+    }
+}
+
+impl Shown {
+    /// What tells nothing: other than any list.
+    pub const UNKNOWN: Self = Self {
+        tools: 0,
+        resources: 0,
+        prompts: 0,
+    };
+
+    /// What tells the lists of this kind apart.
+    pub fn of(self, kind: ListKind) -> u64 {
+        match kind {
+            ListKind::Tools => self.tools,
+            ListKind::Resources => self.resources,
+            ListKind::Prompts => self.prompts,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, kind: ListKind) -> &mut u64 {
+        match kind {
+            ListKind::Tools => &mut self.tools,
+            ListKind::Resources => &mut self.resources,
+            ListKind::Prompts => &mut self.prompts,
+        }
+    }
+}
+
+impl Index {
+    /// Up to `size` entries of `list` as `view`, one of this index, shows them to clients of `revision`: those behind
+    /// the key `after`, which need not be there any more. All that follow where `size` is 0.
+    pub fn page<'v>(
+        &'v self,
+        view: &'v View,
+        list: List,
+        revision: Revision,
+        after: Option<&str>,
+        size: usize,
+    ) -> Page<'v> {
+        let listing = view.list(list);
+        let lines = &listing.lines;
+        let from = after.map_or(0, |after| lines.partition_point(|line| self.key(list, *line) <= after));
+        let to = match size {
+            0 => lines.len(),
+            _ => from.saturating_add(size).min(lines.len()),
+        };
+        let last = (to < lines.len()).then(|| lines.get(to.wrapping_sub(1))).flatten();
+        Page {
+            items: listing.text(self, list, revision).between(from, to),
+            last: last.map(|line| self.key(list, *line)),
+        }
+    }
+
+    pub(super) fn key(&self, list: List, line: Line) -> &str {
+        match line {
+            Line::Entry(place) => self.merged(list).entries.get(place).map_or("", |entry| &entry.key),
+            Line::Meta(meta) => meta.name(),
+        }
+    }
+}
+
+impl Listing {
+    fn of(index: &Index, list: List, audience: Audience) -> Self {
+        let entries = index.merged(list).entries.iter().enumerate();
+        let mut lines: Vec<Line> = entries
+            .filter(|(_, entry)| {
+                entry.covered.meets(audience.rules)
+                    && (entry.listed || audience.show_all)
+                    && (audience.apps || !index.is_app_only(list, entry))
+            })
+            .map(|(place, _)| Line::Entry(place))
+            .collect();
+        if list == List::Tools && !audience.show_all && index.has_discoverable(audience.rules) {
+            for meta in MetaTool::ALL {
+                let place = lines.partition_point(|line| index.key(list, *line) < meta.name());
+                lines.insert(place, Line::Meta(meta));
+            }
+        }
+        let mut hasher = DefaultHasher::new();
+        for line in &lines {
+            index.key(list, *line).hash(&mut hasher);
+            if let Line::Entry(place) = line {
+                index.stamp(list, *place).hash(&mut hasher);
+            }
+        }
+        Self {
+            lines,
+            texts: Default::default(),
+            digest: hasher.finish().max(1),
+        }
+    }
+
+    fn text(&self, index: &Index, list: List, revision: Revision) -> &Text {
+        let [early, legacy, modern] = &self.texts;
+        let (cell, revision) = match revision {
+            Revision::V2024_11_05 | Revision::V2025_03_26 => (early, Revision::V2025_03_26),
+            Revision::V2025_06_18 | Revision::V2025_11_25 => (legacy, Revision::V2025_11_25),
+            Revision::V2026_07_28 => (modern, Revision::V2026_07_28),
+        };
+        cell.get_or_init(|| {
+            let mut text = Text::default();
+            for line in &self.lines {
+                text.push(&index.described(list, *line, revision));
+            }
+            text
+        })
+    }
+}
+
+impl Text {
+    fn push(&mut self, descriptor: &str) {
+        if !self.ends.is_empty() {
+            self.joined.push(',');
+        }
+        self.joined.push_str(descriptor);
+        self.ends.push(self.joined.len());
+    }
+
+    /// The descriptors from place `from` on, up to that before place `to`.
+    fn between(&self, from: usize, to: usize) -> &str {
+        let end = to.checked_sub(1).and_then(|last| self.ends.get(last)).copied();
+        let start = match from.checked_sub(1) {
+            None => 0,
+            Some(before) => self.ends.get(before).map_or(self.joined.len(), |end| end + 1),
+        };
+        self.joined.get(start..end.unwrap_or(0)).unwrap_or_default()
+    }
+}

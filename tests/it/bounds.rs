@@ -1,0 +1,179 @@
+//! What many calls and many clients cost a process: connections, sessions, open files and memory.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::http::{Method, Request};
+use futures::{StreamExt, stream};
+use http_body_util::Full;
+use mcpfleet::mcp::Revision;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::support::event_stream::EventStream;
+use crate::support::http::{self, Http};
+use crate::support::up::Up;
+use crate::support::upstream::{self, Answer, Seen, Upstream};
+
+/// Files that the process may have open.
+const FILES: u64 = 256;
+
+/// A Legacy server that gives each handshake a session of its own, and knows no other.
+fn script(seen: &Seen) -> Answer {
+    let tools = json!([{"name": "echo", "inputSchema": {"type": "object"}}]);
+    match seen.http {
+        Method::GET => Answer::status(405),
+        _ => upstream::legacy(seen, &tools),
+    }
+}
+
+/// A running `mcpfleet up` over this server, which may open few files.
+async fn up(server: SocketAddr) -> (Up, String, TempDir) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("mcp.json");
+    let fleet = json!({"mcpServers": {"s": {"url": format!("http://{server}/mcp")}}});
+    std::fs::write(&file, fleet.to_string()).unwrap();
+    let up = Up::start(&[file], |_| ());
+    let limit = Rlimit {
+        current: Some(FILES),
+        maximum: Some(FILES),
+    };
+    prlimit(Some(Pid::from_raw(up.id()).unwrap()), Resource::Nofile, limit).unwrap();
+    let url = up.endpoint("default").await;
+    up.ready("s").await;
+    (up, url, directory)
+}
+
+fn open_files(up: &Up) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", up.id())).unwrap().count()
+}
+
+/// Resident memory, in KiB.
+fn memory(up: &Up) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", up.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+async fn settles_at(what: &str, most: usize, measure: impl Fn() -> usize) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while measure() > most {
+        assert!(Instant::now() < deadline, "{what}: {} and not {most}", measure());
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_many_at_a_time_reuse_sessions_and_connections() {
+    const CALLS: usize = 2_000;
+    const AT_A_TIME: usize = 16;
+    let server = Upstream::start(script).await;
+    let (up, url, _files) = up(server.address).await;
+    let client = http::client();
+    let session = http::open_session(&client, &url, Revision::LATEST_LEGACY, &[])
+        .await
+        .unwrap();
+    let before = server.seen().len();
+    let most = stream::iter(0..CALLS)
+        .map(async |number| {
+            let call = json!({
+                "jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "s__echo", "arguments": {}},
+            });
+            let reply = http::send(
+                &client,
+                http::legacy(&url, &call, [("mcp-session-id", session.as_str())]),
+            )
+            .await;
+            assert_eq!(reply.status, 200, "{}", reply.text);
+            assert_eq!(reply.json()["result"]["content"][0]["text"], "echo");
+            if number % 100 == 0 { open_files(&up) } else { 0 }
+        })
+        .buffer_unordered(AT_A_TIME)
+        .fold(0, async |most, files| most.max(files))
+        .await;
+    assert_eq!(server.seen_of("tools/call").len(), CALLS);
+    let requests = server.seen().len() - before;
+    // A handshake for the session of this client, and what reads the catalog again meanwhile.
+    assert!(requests <= CALLS + CALLS / 100, "{requests} requests for {CALLS} calls");
+    assert!(server.seen_of("initialize").len() <= 2);
+    // A connection of each call's client and to its server, and what the process has open anyway.
+    assert!(most <= 2 * AT_A_TIME + 32, "{most} files open");
+}
+
+/// A client that comes, and goes with a DELETE or without a word.
+async fn visit(url: &str, number: usize) {
+    let client = http::client();
+    let session = http::open_session(&client, url, Revision::LATEST_LEGACY, &[])
+        .await
+        .unwrap();
+    if number.is_multiple_of(10) {
+        let request = Request::get(url)
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &session)
+            .header("mcp-protocol-version", Revision::LATEST_LEGACY.as_str());
+        let mut stream = EventStream::open(&client, request.body(Full::default()).unwrap()).await;
+        assert_eq!(stream.status, 200);
+        stream.event().await;
+    }
+    if number.is_multiple_of(2) {
+        let reply = leave(&client, url, &session).await;
+        assert_eq!(reply, 200);
+    }
+}
+
+async fn leave(client: &Http, url: &str, session: &str) -> u16 {
+    let request = Request::delete(url).header("mcp-session-id", session);
+    http::send(client, request.body(Full::default()).unwrap()).await.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_come_and_go_leave_neither_files_nor_memory() {
+    const CLIENTS: usize = 1_500;
+    let server = Upstream::start(script).await;
+    let (up, url, _files) = up(server.address).await;
+    let visits = async |from: usize| {
+        let all = stream::iter(from..from + CLIENTS).map(|number| visit(&url, number));
+        all.buffer_unordered(16).for_each(async |()| ()).await;
+    };
+    let files = open_files(&up);
+    visits(0).await;
+    settles_at("open files", files + 4, || open_files(&up)).await;
+    let warm = memory(&up);
+    visits(CLIENTS).await;
+    settles_at("open files", files + 4, || open_files(&up)).await;
+    let after = memory(&up);
+    assert!(after <= warm + warm / 20, "{warm} KiB became {after} KiB");
+    let denied = http::get(&format!("{}/metrics", up.admin().await)).await.text;
+    assert!(
+        denied.contains(&format!("mcpfleet_sessions_denied {CLIENTS}\n")),
+        "those that left with a word"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_files_end_nobody_who_is_served() {
+    let server = Upstream::start(script).await;
+    let (up, url, _files) = up(server.address).await;
+    let client = http::client();
+    let session = http::open_session(&client, &url, Revision::LATEST_LEGACY, &[])
+        .await
+        .unwrap();
+    let address = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next())
+        .unwrap()
+        .to_owned();
+    // The process has some files open anyway; few enough connections wait that the kernel takes them all.
+    let flood = stream::iter(0..FILES).map(|_| tokio::net::TcpStream::connect(&address));
+    let flood: Vec<_> = flood.buffered(16).collect().await;
+    let call: Value = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let headers = || [("mcp-session-id", session.as_str())];
+    let reply = http::send(&client, http::legacy(&url, &call, headers())).await;
+    assert_eq!(reply.status, 200, "on the connection that it has");
+    drop(flood);
+    let reply = http::send(&http::client(), http::legacy(&url, &call, headers())).await;
+    assert_eq!(reply.status, 200, "and on new ones when there is room");
+    settles_at("open files", 64, || open_files(&up)).await;
+}
