@@ -29,6 +29,8 @@ pub const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const CATALOG_TTL: Duration = Duration::from_secs(60);
 /// Calls whose headers a server refuses make its catalog be read again no sooner after the last time.
 pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
+/// Lists that cannot be read again are tried so often over the same connection before another one is made.
+pub const REREADS_IN_PLACE: usize = 3;
 /// A server that was found to be Legacy is asked again after this long whether it still is.
 pub const ERA_VERDICT_TTL: Duration = Duration::from_secs(10 * 60);
 /// Lists are read, for the first time, when the first try to listen has had its outcome, but no later than this.
@@ -47,6 +49,8 @@ pub const SUBSCRIPTIONS_MAX: usize = 1_024;
 pub const SUBSCRIPTION_URI_MAX: usize = 2_048;
 /// Changes of resources that are kept for those who pass them on; who does not keep up loses the oldest.
 pub const NOTICES_KEPT: usize = 256;
+/// A change of a resource that is heard on two connections within this time is told once.
+pub const NOTICE_ECHO: Duration = Duration::from_millis(100);
 /// A failed upstream is tried again after this long, doubling up to [`RETRY_MAX`].
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two tries of a failed upstream.

@@ -25,6 +25,8 @@ pub struct Metrics {
     upstream_requests: IntCounterVec,
     upstream_seconds: HistogramVec,
     upstream_failures: IntCounterVec,
+    upstream_skipped: IntCounterVec,
+    catalog_complete: GaugeVec,
     catalog_items: GaugeVec,
     catalog_withheld: GaugeVec,
     reconciles: IntCounterVec,
@@ -93,6 +95,8 @@ pub struct ServerMetrics {
     failed: IntCounter,
     seconds: Histogram,
     failures: IntCounterVec,
+    skipped: IntCounter,
+    complete: GaugeVec,
     items: GaugeVec,
     withheld: Gauge,
 }
@@ -191,6 +195,16 @@ impl Metrics {
                 "Failed tries to reach a server or to read its lists, by reason.",
                 &["server", "reason"],
             )?,
+            upstream_skipped: counter(
+                "mcpfleet_upstream_messages_skipped_total",
+                "Messages of servers that were larger than is taken.",
+                &["server"],
+            )?,
+            catalog_complete: gauge(
+                "mcpfleet_catalog_complete",
+                "1 if every page of every list of the server was read, 0 if a list was cut.",
+                &["server"],
+            )?,
             catalog_items: gauge(
                 "mcpfleet_catalog_items",
                 "Entries that a server lists.",
@@ -254,6 +268,8 @@ impl Metrics {
             failed: self.upstream_requests.with_label_values(&[name, "failed"]),
             seconds: self.upstream_seconds.with_label_values(&[name]),
             failures: self.upstream_failures.clone(),
+            skipped: self.upstream_skipped.with_label_values(&[name]),
+            complete: self.catalog_complete.clone(),
             items: self.catalog_items.clone(),
             withheld: self.catalog_withheld.with_label_values(&[name]),
         }
@@ -284,6 +300,8 @@ impl Metrics {
         remove_series(&self.upstream_requests, "server", name);
         remove_series(&self.upstream_seconds, "server", name);
         remove_series(&self.upstream_failures, "server", name);
+        remove_series(&self.upstream_skipped, "server", name);
+        remove_series(&self.catalog_complete, "server", name);
         remove_series(&self.catalog_items, "server", name);
         remove_series(&self.catalog_withheld, "server", name);
     }
@@ -359,6 +377,17 @@ impl ServerMetrics {
     /// Counts a failed try to reach the server or to read its lists.
     pub fn failure(&self, reason: &'static str) {
         self.failures.with_label_values(&[self.name.as_str(), reason]).inc();
+    }
+
+    /// Counts a message that was larger than is taken.
+    pub fn skipped(&self) {
+        self.skipped.inc();
+    }
+
+    /// Tells whether all of its lists were read to their ends.
+    pub fn complete(&self, complete: bool) {
+        let gauge = self.complete.with_label_values(&[self.name.as_str()]);
+        gauge.set(f64::from(u8::from(complete)));
     }
 
     /// Tells how many entries the server lists.

@@ -25,6 +25,8 @@ pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub const GROUP: &str = "mcpfleet.dev";
 /// The served and stored version.
 pub const VERSION: &str = "v1alpha1";
+/// The annotation on a server, or a federation, whose every new value has its lists read at once.
+pub const REFRESH_AT: &str = "mcpfleet.dev/refresh-at";
 /// Namespace of an object that names none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 /// Longest `metadata.name` of our kinds: names of Services and pods are made from it.

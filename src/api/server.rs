@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::delay::{Delay, delay};
 use super::duration::Duration;
 use super::source::{ContainerSource, PackageSource, RemoteSource};
 use crate::mcp::Revision;
@@ -80,6 +81,9 @@ pub struct MCPServerSpec {
     /// How long the gateway waits for the server, in durations such as 500ms, 10s or 1h30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
+    /// How fresh the lists of the server are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
     /// Which federations may use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub federation: Option<FederationPolicy>,
@@ -133,8 +137,8 @@ pub enum ProtocolEra {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Notifications {
-    /// False: no streams are held open to hear of changes; lists are read again every 60s, and no resource is subscribed
-    /// to.
+    /// False: no streams are held open to hear of changes; lists are read again when they are old (cache.ttl), and no
+    /// resource is subscribed to.
     #[serde(default = "yes")]
     pub enabled: bool,
 }
@@ -163,6 +167,24 @@ pub struct Timeouts {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub resource: Option<Duration>,
+}
+
+/// How fresh the lists of a server are kept. They are read again when the server says that they changed, when it was
+/// connected to anew, and whenever the annotation mcpfleet.dev/refresh-at gets another value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cache {
+    /// Lists that are so old are read again, at most once a second. Default 60s; -1s for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = delay())]
+    pub ttl: Option<Delay>,
+    /// The last lists are served so long while the server is away; then it offers nothing. Default 10m;
+    /// -1s for as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = delay())]
+    pub stale_for: Option<Delay>,
 }
 
 /// Which federations may have the server as a member.

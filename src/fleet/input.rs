@@ -1,17 +1,21 @@
 //! From an object to what the planner needs of it: the parts that a cluster and one machine share.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use kube::core::ObjectMeta;
 
 use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
-use crate::api::server::{Protocol, ProtocolEra, Timeouts as TimeoutSpec};
+use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
+use crate::api::server::{Cache, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
-use crate::api::{MCPFederation, MCPServer};
+use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
+use crate::defaults;
 use crate::mcp::{Era, Revision};
-use crate::upstream::{Endpoint, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
+use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -33,7 +37,9 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
             pin: pin(server.spec.protocol.as_ref()),
             transport: transport(server),
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
+            freshness: freshness(server.spec.cache.as_ref()),
         },
+        refresh: refresh_marks(server),
         endpoint,
     }
 }
@@ -45,6 +51,7 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     FederationInput {
         key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
         access: Access::resolve(&federation.spec, namespace, references),
+        refresh: refresh_at(metadata),
         spec: federation.spec.clone(),
     }
 }
@@ -65,6 +72,41 @@ pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
         call: given(spec.call),
         resource: given(spec.resource).unwrap_or(default.resource),
     }
+}
+
+/// How fresh a manifest wants lists to be, over the defaults.
+fn freshness(spec: Option<&Cache>) -> Freshness {
+    let default = Freshness::default();
+    let Some(spec) = spec else { return default };
+    let bounded = |duration: Duration| duration.min(TIMEOUT_MAX);
+    Freshness {
+        ttl: match spec.ttl.map(Delay::length) {
+            None => default.ttl,
+            Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
+            Some(None) => None,
+        },
+        stale_for: match spec.stale_for.map(Delay::length) {
+            None => default.stale_for,
+            Some(stale_for) => bounded(stale_for.unwrap_or(TIMEOUT_MAX)),
+        },
+    }
+}
+
+/// What has the lists of `server` read again when it appears: another value of the annotation, and the end of a rollout,
+/// after which other pods answer at the same address.
+fn refresh_marks(server: &MCPServer) -> BTreeSet<String> {
+    let asked = refresh_at(&server.metadata);
+    let conditions = server.status.iter().flat_map(|status| &status.conditions);
+    let is_rolling = |c: &Condition| c.type_ == RECONCILING && c.status == ConditionStatus::True;
+    let rolled_out = server.spec.container.is_some() && !conditions.into_iter().any(is_rolling);
+    asked
+        .into_iter()
+        .chain(rolled_out.then(|| "rolled out".to_owned()))
+        .collect()
+}
+
+fn refresh_at(metadata: &ObjectMeta) -> Option<String> {
+    metadata.annotations.as_ref()?.get(REFRESH_AT).cloned()
 }
 
 /// Which protocol a manifest pins a server to. What no rule lets through counts as not said.
@@ -237,6 +279,44 @@ mod tests {
         assert_eq!(timeouts.connect, Timeouts::default().connect);
         assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
         assert_eq!(timeouts.list, TIMEOUT_MAX);
+    }
+
+    #[test]
+    fn how_fresh_lists_are_kept_is_taken_and_bounded() {
+        let of = |cache: serde_json::Value| freshness(Some(&serde_json::from_value(cache).unwrap()));
+        let seconds = Duration::from_secs;
+        assert_eq!(of(json!({})), Freshness::default());
+        assert_eq!(of(json!({"ttl": "-1s"})).ttl, None);
+        assert_eq!(of(json!({"ttl": "5m"})).ttl, Some(seconds(300)));
+        assert_eq!(of(json!({"ttl": "1ms"})).ttl, Some(seconds(1)));
+        assert_eq!(of(json!({"staleFor": "0s"})).stale_for, Duration::ZERO);
+        assert_eq!(of(json!({"staleFor": "99999h"})).stale_for, TIMEOUT_MAX);
+    }
+
+    #[test]
+    fn lists_are_read_again_when_somebody_asks_and_when_a_rollout_is_over() {
+        let marks = |container: bool, annotation: Option<&str>, reconciling: Option<&str>| {
+            let source = if container {
+                json!({"container": {"image": "x", "transport": {"type": "StreamableHTTP"}}})
+            } else {
+                json!({"remote": {"url": "http://example.com/mcp"}})
+            };
+            let mut server = server(&source);
+            server.metadata.annotations = annotation.map(|value| [(REFRESH_AT.to_owned(), value.to_owned())].into());
+            let condition = reconciling.map(|status| {
+                json!({"type": "Reconciling", "status": status, "reason": "R", "message": "",
+                       "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            });
+            let conditions: Vec<_> = condition.into_iter().collect();
+            server.status = Some(serde_json::from_value(json!({"conditions": conditions})).unwrap());
+            refresh_marks(&server).into_iter().collect::<Vec<_>>()
+        };
+        assert!(marks(false, None, None).is_empty());
+        assert_eq!(marks(false, Some("now"), None), ["now"]);
+        assert!(marks(true, None, Some("True")).is_empty());
+        for over in [None, Some("False")] {
+            assert_eq!(marks(true, None, over).len(), 1);
+        }
     }
 
     #[test]

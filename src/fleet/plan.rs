@@ -40,6 +40,8 @@ pub struct ServerInput {
     pub disabled: bool,
     /// How it is dealt with.
     pub terms: Terms,
+    /// What has its lists read again when it appears here.
+    pub refresh: BTreeSet<String>,
     /// Where it is reached, or why that is not known.
     pub endpoint: Result<Endpoint, Unresolved>,
 }
@@ -53,6 +55,8 @@ pub struct FederationInput {
     pub spec: MCPFederationSpec,
     /// Who may connect.
     pub access: Access,
+    /// What has the lists of all its members read again whenever it is another one.
+    pub refresh: Option<String>,
 }
 
 /// Everything the planner sees.
@@ -82,6 +86,8 @@ pub struct ServerPlan {
     pub endpoint: Endpoint,
     /// How it is dealt with.
     pub terms: Terms,
+    /// What has its lists read again when it appears here.
+    pub refresh: BTreeSet<String>,
 }
 
 /// One federation to serve.
@@ -156,7 +162,7 @@ pub enum MemberProblem {
 /// Plans the fleet. The same input gives the same plan, whatever the order of its lists.
 pub fn plan(input: &PlanInput) -> FleetPlan {
     let by_key: BTreeMap<&ObjectKey, &ServerInput> = input.servers.iter().map(|s| (&s.key, s)).collect();
-    let servers = by_key
+    let mut servers: BTreeMap<ObjectKey, ServerPlan> = by_key
         .iter()
         .filter(|(_, server)| !server.disabled)
         .filter_map(|(key, server)| {
@@ -166,15 +172,28 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
                 ServerPlan {
                     endpoint,
                     terms: server.terms.clone(),
+                    refresh: server.refresh.clone(),
                 },
             ))
         })
         .collect();
-    let federations = input
+    let federations: BTreeMap<ObjectKey, FederationPlan> = input
         .federations
         .iter()
         .map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces)))
         .collect();
+    for federation in &input.federations {
+        let Some(mark) = &federation.refresh else { continue };
+        let members = federations
+            .get(&federation.key)
+            .into_iter()
+            .flat_map(|plan| &plan.members);
+        for member in members.filter(|member| member.problem.is_none()) {
+            if let Some(server) = servers.get_mut(&member.server) {
+                server.refresh.insert(format!("{} {mark}", federation.key));
+            }
+        }
+    }
     FleetPlan { servers, federations }
 }
 
@@ -432,6 +451,7 @@ mod tests {
             allowed_namespaces: AllowedNamespaces::default(),
             disabled: false,
             terms: Terms::default(),
+            refresh: BTreeSet::new(),
             endpoint: Err(unresolved),
         }
     }
@@ -442,6 +462,7 @@ mod tests {
             key: ObjectKey::new(namespace, "fed"),
             spec,
             access: Access::Anonymous,
+            refresh: None,
         }];
         let servers = servers.iter().map(|name| server(name)).collect();
         let planned = plan(&PlanInput {
@@ -496,5 +517,34 @@ mod tests {
             planned,
             told(&[("far", "one", "NotPermitted"), ("gone", "three", "NotFound")])
         );
+    }
+
+    #[test]
+    fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
+        let resolved = |name: &str| ServerInput {
+            endpoint: Ok(Endpoint::Http(crate::upstream::HttpEndpoint {
+                url: "http://example.com/mcp".parse().unwrap(),
+                headers: http::HeaderMap::new(),
+            })),
+            refresh: BTreeSet::from(["own".to_owned()]),
+            ..server(name)
+        };
+        let spec = json!({"members": [{"name": "one", "server": {"name": "one"}}]});
+        let planned = |mark: Option<&str>| {
+            let input = PlanInput {
+                servers: vec![resolved("one"), resolved("two")],
+                federations: vec![FederationInput {
+                    key: ObjectKey::new("team", "fed"),
+                    spec: serde_json::from_value(spec.clone()).unwrap(),
+                    access: Access::Anonymous,
+                    refresh: mark.map(str::to_owned),
+                }],
+                namespaces: BTreeMap::new(),
+            };
+            let servers = plan(&input).servers.into_values();
+            servers.map(|server| server.refresh.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(planned(None), [1, 1]);
+        assert_eq!(planned(Some("now")), [2, 1]);
     }
 }

@@ -1,17 +1,20 @@
 //! The running fleet: upstreams are started and stopped as the plan says, and every change of a catalog becomes a new
 //! snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::changes::Changes;
+use super::held::Held;
 use super::observation::{
     FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
     server_info,
@@ -98,13 +101,6 @@ struct Keeper {
     stopping: TaskTracker,
 }
 
-/// An upstream with the plan that it was started for.
-struct Held {
-    plan: ServerPlan,
-    upstream: Arc<Upstream>,
-    state: watch::Receiver<Arc<State>>,
-}
-
 /// A federation with what it was built from.
 struct Served {
     plan: FederationPlan,
@@ -150,13 +146,13 @@ impl Keeper {
             }
         }
         for (_, held) in std::mem::take(&mut self.upstreams) {
-            self.let_go(held);
+            held.into_upstreams().for_each(|upstream| self.let_go(upstream));
         }
         self.stopping.close();
         self.stopping.wait().await;
     }
 
-    /// Starts and stops upstreams so that exactly those of `planned` are held.
+    /// Starts and stops upstreams so that exactly those of `planned` are held, and those before them for a while.
     fn hold(&mut self, planned: &FleetPlan) {
         let gone: Vec<ObjectKey> = self
             .upstreams
@@ -166,12 +162,13 @@ impl Keeper {
             .collect();
         for key in gone {
             if let Some(held) = self.upstreams.remove(&key) {
-                self.let_go(held);
+                held.into_upstreams().for_each(|upstream| self.let_go(upstream));
                 self.metrics.forget_server(&key.to_string());
             }
         }
         for (key, server) in &planned.servers {
-            if self.upstreams.get(key).is_some_and(|held| held.plan == *server) {
+            if let Some(held) = self.upstreams.get_mut(key).filter(|held| held.does_for(server)) {
+                held.refresh_for(server);
                 continue;
             }
             let name = key.to_string();
@@ -183,13 +180,16 @@ impl Keeper {
                 metrics,
             ));
             self.forward_changes(&upstream);
-            let held = Held {
-                plan: server.clone(),
-                state: upstream.state(),
-                upstream,
-            };
-            if let Some(old) = self.upstreams.insert(key.clone(), held) {
-                self.let_go(old);
+            let patience = server.terms.timeouts.connect + server.terms.timeouts.list;
+            match self.upstreams.entry(key.clone()) {
+                Entry::Vacant(place) => drop(place.insert(Held::new(server.clone(), upstream))),
+                Entry::Occupied(mut place) => {
+                    let old = place
+                        .get_mut()
+                        .replace(server.clone(), upstream, Instant::now() + patience);
+                    old.into_iter().for_each(|old| self.let_go(old));
+                    self.look_again_after(patience);
+                }
             }
         }
     }
@@ -203,17 +203,40 @@ impl Keeper {
         });
     }
 
-    fn let_go(&self, held: Held) {
-        self.stopping.spawn(async move { held.upstream.stop().await });
+    fn look_again_after(&self, patience: Duration) {
+        let changed = Arc::clone(&self.changed);
+        tokio::spawn(async move {
+            sleep(patience).await;
+            changed.notify_one();
+        });
+    }
+
+    fn let_go(&self, upstream: Arc<Upstream>) {
+        self.stopping.spawn(async move { upstream.stop().await });
     }
 
     /// Builds the snapshot from what is known now, reusing every federation whose parts are unchanged.
     fn publish(&mut self, planned: &FleetPlan) {
-        let states: HashMap<ObjectKey, Arc<State>> = self
+        let now = Instant::now();
+        let replaced: Vec<_> = self
             .upstreams
-            .iter()
-            .map(|(key, held)| (key.clone(), held.state.borrow().clone()))
+            .values_mut()
+            .filter_map(|held| held.settle(now))
             .collect();
+        self.serve_all(planned);
+        // Not before others serve in their places.
+        replaced.into_iter().for_each(|upstream| self.let_go(upstream));
+        let observed = self.observations();
+        self.observe.send_if_modified(|known| {
+            let differs = **known != observed;
+            if differs {
+                *known = Arc::new(observed);
+            }
+            differs
+        });
+    }
+
+    fn serve_all(&mut self, planned: &FleetPlan) {
         let gone: Vec<ObjectKey> = self
             .federations
             .keys()
@@ -228,7 +251,7 @@ impl Keeper {
         }
         let mut replaced = Vec::new();
         for (key, federation) in &planned.federations {
-            if let Some(before) = self.serve(key, federation, &states) {
+            if let Some(before) = self.serve(key, federation) {
                 changed = true;
                 replaced.extend(before.map(|before| (key, before)));
             }
@@ -247,23 +270,10 @@ impl Keeper {
         for served in ended {
             served.federation.changes.end();
         }
-        let observed = self.observations(&states);
-        self.observe.send_if_modified(|known| {
-            let differs = **known != observed;
-            if differs {
-                *known = Arc::new(observed);
-            }
-            differs
-        });
     }
 
     /// Builds one federation anew if anything that it is made of changed, and gives what was served before, if so.
-    fn serve(
-        &mut self,
-        key: &ObjectKey,
-        planned: &FederationPlan,
-        states: &HashMap<ObjectKey, Arc<State>>,
-    ) -> Option<Option<Served>> {
+    fn serve(&mut self, key: &ObjectKey, planned: &FederationPlan) -> Option<Option<Served>> {
         let inputs: Vec<_> = planned
             .members
             .iter()
@@ -271,16 +281,15 @@ impl Keeper {
                 if member.problem.is_some() {
                     return MemberInput::default();
                 }
-                let upstream = self
-                    .upstreams
-                    .get(&member.server)
-                    .map(|held| Arc::clone(&held.upstream));
-                let state = states.get(&member.server);
-                let peer = state.and_then(|state| state.peer.as_deref());
+                let Some(serving) = self.upstreams.get(&member.server).map(Held::serving) else {
+                    return MemberInput::default();
+                };
+                let state = serving.state();
+                let peer = state.peer.as_deref();
                 MemberInput {
-                    upstream,
-                    catalog: state.and_then(|state| state.catalog.clone()),
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
+                    upstream: Some(Arc::clone(&serving.upstream)),
+                    catalog: state.catalog.clone(),
                     offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer.capabilities)),
                 }
             })
@@ -316,11 +325,9 @@ impl Keeper {
         key.map(ObjectKey::to_string)
     }
 
-    fn observations(&self, states: &HashMap<ObjectKey, Arc<State>>) -> Observations {
-        let servers = self
-            .upstreams
-            .iter()
-            .filter_map(|(key, held)| Some((key.clone(), observe_server(&held.plan, states.get(key)?))));
+    fn observations(&self) -> Observations {
+        let servers = self.upstreams.iter();
+        let servers = servers.map(|(key, held)| (key.clone(), observe_server(&held.plan, &held.state())));
         let servers = servers.collect();
         let federations = self
             .federations

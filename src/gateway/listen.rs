@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::bridge::session_lanes;
 use super::finished::{Content, Event, Finished};
 use super::gate::{Gate, Needs};
 use super::hub::Begun;
@@ -87,9 +88,10 @@ pub(super) async fn open(
     let mut sight = Sight::of(visit, viewer, now);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
+    let owner = session_lanes::owner_without_session(&visit.principal);
     let subscribing = async {
         tokio::join!(
-            Updates::of(federation, &filter.uris, audience),
+            Updates::of(federation, &owner, &filter.uris, audience),
             tasks::Changes::of(visit, audience, &filter.tasks)
         )
     };

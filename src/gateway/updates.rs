@@ -9,12 +9,13 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::Answer;
+use super::bridge::session_lanes;
 use super::dispatch::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::Audience;
 use crate::mcp::{Method, RpcError, subscription};
-use crate::upstream::{SubscribeError, Subscription};
+use crate::upstream::{Owner, SubscribeError, Subscription};
 
 /// Subscribes a Legacy session to a resource, or ends that.
 pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Answer {
@@ -30,7 +31,7 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         wishes.unsubscribe(session.id, &uri);
         return Answer::ok(request, b"{}");
     }
-    match subscribe(federation, &uri, request.audience).await {
+    match subscribe(federation, &session_lanes::owner(session.id), &uri, request.audience).await {
         Ok(subscription) => {
             if wishes.subscribe(session.id, &uri, subscription) {
                 return Answer::ok(request, b"{}");
@@ -55,11 +56,16 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Subscribes to `uris`, and gives those that were accepted: by then updates of theirs are heard.
-    pub(super) async fn of(federation: &Federation, uris: &[String], audience: Audience) -> (Self, Vec<String>) {
+    /// Subscribes to `uris` for `owner`, and gives those that were accepted: by then updates of theirs are heard.
+    pub(super) async fn of(
+        federation: &Federation,
+        owner: &Owner,
+        uris: &[String],
+        audience: Audience,
+    ) -> (Self, Vec<String>) {
         let (sender, arriving) = mpsc::channel(defaults::INTERMEDIATE_MAX);
         let asked = uris.iter().take(defaults::SESSION_SUBSCRIPTIONS_MAX);
-        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, uri, audience).await))).await;
+        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, owner, uri, audience).await))).await;
         let (mut accepted, mut watching) = (Vec::new(), Vec::new());
         for (uri, answer) in answers {
             match answer {
@@ -120,12 +126,17 @@ impl NotSubscribed {
     }
 }
 
-async fn subscribe(federation: &Federation, uri: &str, audience: Audience) -> Result<Subscription, NotSubscribed> {
+async fn subscribe(
+    federation: &Federation,
+    owner: &Owner,
+    uri: &str,
+    audience: Audience,
+) -> Result<Subscription, NotSubscribed> {
     let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
     let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;
-    let subscribed = upstream.subscribe(&target.original).await;
+    let subscribed = upstream.subscribe(owner, &target.original).await;
     subscribed.map_err(|error| NotSubscribed::Member(name(), error))
 }
 

@@ -76,6 +76,22 @@ impl Features {
         }
     }
 
+    /// Everything that can be carried: servers make what they list depend on it.
+    pub fn everything() -> Self {
+        Self {
+            roots: true,
+            roots_change: true,
+            sampling: Some(Sampling {
+                context: true,
+                tools: true,
+            }),
+            forms: true,
+            pages: true,
+            tasks: true,
+            extensions: BTreeMap::from([(apps::EXTENSION.to_owned(), APPS_SETTINGS.to_owned())]),
+        }
+    }
+
     /// Whether servers may ask the client anything.
     pub fn is_interactive(&self) -> bool {
         self.roots || self.sampling.is_some() || self.forms || self.pages
@@ -147,6 +163,8 @@ impl Features {
     }
 }
 
+/// The kind of page that every host of apps shows.
+const APPS_SETTINGS: &str = r#"{"mimeTypes":["text/html;profile=mcp-app"]}"#;
 /// Extensions that need nothing of a gateway but that both sides hear of each other.
 const CARRIED_EXTENSIONS: [&str; 1] = [apps::EXTENSION];
 
@@ -210,6 +228,18 @@ mod tests {
             r#"{"sampling":{},"elicitation":{}}"#
         );
         assert_eq!(passed(all, Revision::V2025_03_26, Era::Legacy), r#"{"sampling":{}}"#);
+    }
+
+    #[test]
+    fn everything_is_what_the_latest_client_could_declare() {
+        for (era, revision) in [(Era::Legacy, Revision::LATEST_LEGACY), (Era::Modern, Revision::LATEST)] {
+            let declared = Features::everything().to_json(era);
+            assert_eq!(passed(&declared, revision, era), declared);
+            assert!(
+                declared.contains(r#"{"mimeTypes":["text/html;profile=mcp-app"]}"#),
+                "{declared}"
+            );
+        }
     }
 
     #[test]

@@ -68,6 +68,15 @@ pub struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
+    /// The hop of what is asked to learn what there is for any client: `everything` that can be carried is declared, as
+    /// JSON, since servers make what they list depend on it.
+    pub fn of_catalog(era: Era, revision: &'a str, everything: &'a str) -> Self {
+        Self {
+            capabilities: everything,
+            ..Self::our_own(era, revision)
+        }
+    }
+
     /// The hop of what is asked for nobody's sake but ours: nothing is declared, and nothing is to be told on the way.
     pub fn our_own(era: Era, revision: &'a str) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! `mcpfleet up`: manifests on this machine, without a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -233,6 +233,7 @@ fn command_input(command: &CommandServer) -> ServerInput {
             },
             ..Terms::default()
         },
+        refresh: BTreeSet::new(),
         endpoint: Ok(Endpoint::Stdio(StdioCommand {
             program: Program::shown_as(&command.program, &command.written),
             args: command.args.clone(),

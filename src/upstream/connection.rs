@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
-use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::http::{HttpPeer, Question};
+use super::http_link::{HttpLink, Parting};
 use super::known::Known;
 use super::lanes::Holds;
 use super::listening::{Hearing, Words};
@@ -23,9 +22,8 @@ use super::request::{self, Call, Reply};
 use super::state::{Peer, Transport};
 use super::stdio::StdioConnection;
 use super::tasks;
-use crate::defaults;
 use crate::index::Annotations;
-use crate::mcp::{Envelope, Era, Id, Method, message};
+use crate::mcp::{Era, Method, message};
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
@@ -48,19 +46,6 @@ pub(super) enum Link {
     OldSse(OldSse),
     /// A child process.
     Stdio(StdioConnection),
-}
-
-/// HTTP with what every request of this connection carries: revision and session.
-#[derive(Clone, Debug)]
-pub(super) struct HttpLink {
-    /// The server's endpoint.
-    pub(super) http: Arc<HttpPeer>,
-    /// Headers of every request.
-    pub(super) headers: HeaderMap,
-    /// Whether the server opened a session, so that it can also end it.
-    pub(super) has_session: bool,
-    /// What is still said about calls that are over.
-    pub(super) partings: TaskTracker,
 }
 
 impl Connection {
@@ -115,7 +100,7 @@ impl Connection {
             }
         };
         match opened {
-            Err(Error::Refused(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
+            Err(Error::Refused(_) | Error::Revision(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
                 self.known.verdict.forget();
                 Self::open(server, endpoint, timeouts, questions, &self.known).await
             }
@@ -159,14 +144,20 @@ impl Connection {
         self.ask(Method::Ping.as_str(), b"{}", limit).await
     }
 
-    /// Carries a client's request. Dropping the future cancels the request at the server.
-    pub(crate) async fn call(self: &Arc<Self>, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
-        self.make_log(call, true).await;
+    /// Carries a client's request; those of others may use the connection too if it `is_shared`. Dropping the future
+    /// cancels the request at the server.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        is_shared: bool,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
+        self.make_log(call, is_shared).await;
         match &self.link {
             // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
             Link::Http(_) => tasks::carry(self, call, None, limit).await,
             Link::OldSse(_) | Link::Stdio(_) => {
-                let begun = self.questions.begin(call.ear.clone());
+                let begun = self.questions.begin(&call.owner, call.ear.clone());
                 tasks::carry(self, call, Some(&begun), limit).await
             }
         }
@@ -343,7 +334,7 @@ impl Connection {
 
     /// Takes what the server says beside its answers.
     pub(super) fn hearing(&self) -> Hearing<'_> {
-        Hearing::new(&self.known.news, &self.words)
+        Hearing::new(&self.known.news, &self.words, self.questions.origin())
     }
 
     /// What the server last said of listens on this connection.
@@ -388,90 +379,6 @@ impl Connection {
             words: Words::default(),
             questions: Arc::clone(questions),
             told_level: ToldLevel::default(),
-        }
-    }
-}
-
-impl HttpLink {
-    async fn request(
-        &self,
-        era: Era,
-        method: &'static str,
-        call: Option<&Call<'_>>,
-        question: Question<'_>,
-    ) -> Result<Bytes, Error> {
-        let answer = match era {
-            Era::Modern => {
-                let mut headers = self.headers.clone();
-                let named = call
-                    .filter(|call| call.method.target().is_some())
-                    .map(|call| call.target);
-                routing_headers(&mut headers, method, named);
-                if let Some(call) = call {
-                    call.write_param_headers(&mut headers)?;
-                }
-                self.http.ask(&headers, question).await?
-            }
-            Era::Legacy => {
-                let mut parting = Parting {
-                    link: self,
-                    call: question.call,
-                    cancelled: Some(question.id),
-                };
-                let answer = self.http.ask(&self.headers, question).await;
-                parting.cancelled = None;
-                answer?
-            }
-        };
-        checked(&answer, self.has_session)
-    }
-}
-
-/// The message of an answer, or what its status means.
-pub(super) fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error> {
-    match (answer.status, &answer.message) {
-        (401 | 403, _) => Err(Error::Auth(answer.status)),
-        (404, _) if has_session => Err(Error::SessionLost),
-        // Some servers say it with 400, in words that differ; a Legacy server has no other use for it after the handshake.
-        (400, message) if has_session && !message.as_deref().is_some_and(echoes_an_id) => Err(Error::SessionLost),
-        (200..=499, Some(message)) => Ok(message.clone()),
-        (status, _) => Err(Error::Status(status)),
-    }
-}
-
-/// Whether an error speaks of one request, rather than of the session as a whole.
-fn echoes_an_id(message: &[u8]) -> bool {
-    Envelope::parse(message, defaults::JSON_DEPTH_MAX)
-        .is_ok_and(|envelope| envelope.id.and_then(Id::from_raw).is_some())
-}
-
-/// What is still said to a Legacy server when a call is over: that what it asks about it has no answer, and, if nobody
-/// waits for its own answer any more, so much: to it a closed connection means nothing (2025-03-26, transports).
-struct Parting<'a> {
-    link: &'a HttpLink,
-    call: Option<&'a Begun>,
-    cancelled: Option<u64>,
-}
-
-impl Drop for Parting<'_> {
-    fn drop(&mut self) {
-        let mut messages: Vec<Bytes> = self.call.map(Begun::refuse_questions).unwrap_or_default();
-        messages.extend(self.cancelled.map(|id| {
-            let text =
-                format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
-            Bytes::from(text)
-        }));
-        let runtime = tokio::runtime::Handle::try_current();
-        if let (false, Ok(runtime)) = (messages.is_empty(), runtime) {
-            let link = self.link.clone();
-            let partings = link.partings.clone();
-            // Best effort: the server may be the very reason why nobody waits.
-            let tell = async move {
-                for message in messages {
-                    drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await);
-                }
-            };
-            runtime.spawn(partings.track_future(tell));
         }
     }
 }

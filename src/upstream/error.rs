@@ -49,6 +49,9 @@ pub enum Error {
     /// The answer is larger than allowed.
     #[error("the server's answer is larger than {0} bytes")]
     TooLarge(usize),
+    /// The server speaks other revisions than we do, or than it is pinned to.
+    #[error("no protocol revision in common; the server speaks {0}")]
+    Revision(String),
     /// The server answered the handshake with an error.
     #[error("the server refused the handshake: {0}")]
     Refused(String),
@@ -78,6 +81,14 @@ pub enum Error {
     /// The server is not connected now.
     #[error("the server is not connected: {0}")]
     NotConnected(String),
+    /// A failure that may come of what the server's owner says of it.
+    #[error("{error}; {advice}")]
+    Advised {
+        /// The failure.
+        error: Box<Self>,
+        /// What to look at.
+        advice: String,
+    },
 }
 
 impl Error {
@@ -85,7 +96,15 @@ impl Error {
     pub(crate) fn may_come_of_the_era(&self) -> bool {
         matches!(
             self,
-            Self::Status(400 | 404 | 405 | 406 | 415) | Self::Refused(_) | Self::Protocol(_)
+            Self::Status(400 | 404 | 405 | 406 | 415) | Self::Refused(_) | Self::Revision(_) | Self::Protocol(_)
+        )
+    }
+
+    /// Whether the server, or its answer, failed this time, while nothing says that the connection is of no more use.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(429 | 500..) | Self::Timeout { .. } | Self::CutOff | Self::TooLarge(_)
         )
     }
 
@@ -100,7 +119,7 @@ impl Error {
             Self::SessionLost => "SessionLost",
             Self::Outdated => "Outdated",
             Self::CutOff => "CutOff",
-            Self::Protocol(_) => "ProtocolError",
+            Self::Protocol(_) | Self::Revision(_) => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
             Self::Refused(_) => "HandshakeRefused",
             Self::Process { reason, .. } => reason,
@@ -110,6 +129,7 @@ impl Error {
             Self::TaskGivenUp(_) => "TaskGivenUp",
             Self::NoLane(_) => "NoLane",
             Self::NotConnected(_) => "NotConnected",
+            Self::Advised { error, .. } => error.reason(),
         }
     }
 }
@@ -133,9 +153,12 @@ impl From<SpawnError> for Error {
 
 impl From<StdioError> for Error {
     fn from(error: StdioError) -> Self {
-        Self::Process {
-            reason: error.reason(),
-            message: error.to_string(),
+        match error {
+            StdioError::TooLarge(limit) => Self::TooLarge(limit),
+            StdioError::Ended(_) | StdioError::IdInUse(_) => Self::Process {
+                reason: error.reason(),
+                message: error.to_string(),
+            },
         }
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn judge_message(message: &[u8], tried: &str) -> Verdict {
 pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
     let envelope = Envelope::parse(message, defaults::JSON_DEPTH_MAX).map_err(|e| Error::Protocol(e.to_string()))?;
     if let Some(error) = envelope.error {
-        return Err(Error::Refused(error_text(error)));
+        return Err(refusal(error));
     }
     let initialized: Initialized = envelope
         .result
@@ -164,17 +164,7 @@ fn judge_error(raw: &RawValue, tried: &str) -> Verdict {
     };
     match error.code {
         RpcError::UNSUPPORTED_VERSION => {
-            let supported = error
-                .data
-                .as_ref()
-                .and_then(|data| data.get("supported"))
-                .and_then(Value::as_array);
-            let names: Vec<String> = supported
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
+            let names = supported(error.data.as_ref());
             let later = names.iter().filter(|name| is_later(name)).min();
             match later {
                 Some(later) if tried == Revision::LATEST.as_str() => Verdict::Later(later.clone()),
@@ -208,10 +198,25 @@ fn is_later(name: &str) -> bool {
 
 fn no_common_revision(names: &[String]) -> Error {
     let names: Vec<String> = names.iter().take(8).map(|name| printable(name, 32)).collect();
-    Error::Protocol(format!(
-        "no protocol revision in common; it speaks {}",
-        names.join(", ")
-    ))
+    Error::Revision(names.join(", "))
+}
+
+/// What a server means that answers a request with the error `raw`: that it speaks other revisions, if it says so.
+pub(crate) fn refusal(raw: &RawValue) -> Error {
+    let error = serde_json::from_str::<ErrorObject>(raw.get()).ok();
+    let names = supported(error.as_ref().and_then(|error| error.data.as_ref()));
+    if names.is_empty() {
+        Error::Refused(error_text(raw))
+    } else {
+        no_common_revision(&names)
+    }
+}
+
+/// The revisions that the data of an error lists as supported.
+fn supported(data: Option<&Value>) -> Vec<String> {
+    let listed = data.and_then(|data| data.get("supported")).and_then(Value::as_array);
+    let names = listed.into_iter().flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
 }
 
 fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) -> Peer {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -18,13 +18,14 @@ use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
 use super::error::Error;
 use super::event_stream::EventStream;
+use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
 use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::asking::Asking;
-use crate::mcp::{Envelope, Kind, headers, message, notice, printable};
+use crate::mcp::{Envelope, Kind, headers, message, notice};
 
 /// One server's endpoint with a connection pool of its own.
 #[derive(Debug)]
@@ -299,7 +300,7 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
         Kind::Notification { method } => {
             if method == notice::CANCELLED {
                 question.questions.withdraw(&envelope);
-            } else if !question.news.take(method, envelope.params)
+            } else if !question.news.take(question.questions.origin(), method, envelope.params)
                 && let Some(ear) = question.ear
                 && (notice::is_for_client(method) || notice::progress_token(&envelope) == Some(question.id))
             {
@@ -335,53 +336,6 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
     Ok(Opened::Other {
         status: status.as_u16(),
         message,
-    })
-}
-
-enum MediaType {
-    Json,
-    EventStream,
-    Other,
-}
-
-fn media_type(response: &Response<Incoming>) -> MediaType {
-    let essence = essence(response).unwrap_or_default();
-    if essence.eq_ignore_ascii_case("application/json") {
-        MediaType::Json
-    } else if essence.eq_ignore_ascii_case("text/event-stream") {
-        MediaType::EventStream
-    } else {
-        MediaType::Other
-    }
-}
-
-/// The type of the content, without its parameters.
-fn essence(response: &Response<Incoming>) -> Option<&str> {
-    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
-    value.split(';').next().map(str::trim)
-}
-
-/// What a successful answer is that cannot hold a message, if so. Of others the status says enough.
-fn unexpected(response: &Response<Incoming>) -> Option<Error> {
-    if !response.status().is_success() {
-        return None;
-    }
-    let codings = response.headers().get_all(CONTENT_ENCODING).iter();
-    if let Some(coding) = codings.into_iter().find(|coding| **coding != IDENTITY) {
-        let coding = printable(&String::from_utf8_lossy(coding.as_bytes()), 64);
-        return Some(Error::Unexpected {
-            came: format!("Content-Encoding {coding}, which was not asked for"),
-            check: "have the server, or the proxy before it, send its answers as they are",
-        });
-    }
-    let essence = essence(response).filter(|_| matches!(media_type(response), MediaType::Other))?;
-    let came = match essence.to_ascii_lowercase().as_str() {
-        "text/html" | "application/xhtml+xml" => "an HTML page".to_owned(),
-        other => format!("{}, not with a message", printable(other, 64)),
-    };
-    Some(Error::Unexpected {
-        came,
-        check: "check the address: the path of an MCP endpoint is often /mcp",
     })
 }
 
@@ -427,8 +381,6 @@ pub(crate) fn routing_headers(map: &mut HeaderMap, method: &'static str, target:
     }
 }
 
-/// Nothing is decoded here: what is not asked for does not have to be paid for.
-const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 /// Bodies that carry no message are read this far.
 const ERROR_BODY_MAX: usize = 64 << 10;
 /// An answer to a server's own request is given this long.

@@ -52,10 +52,18 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 
     /// Reads on to the end of the line without keeping anything.
     pub(crate) async fn skip_rest(&mut self) -> io::Result<()> {
+        self.pass_rest(|_| ()).await
+    }
+
+    /// Reads on to the end of the line without keeping anything; what there is passes by `see`, in parts.
+    pub(crate) async fn pass_rest(&mut self, mut see: impl FnMut(&[u8])) -> io::Result<()> {
         loop {
+            // What is buffered is read without waiting: a line without end must not keep the thread.
+            tokio::task::consume_budget().await;
             let available = self.reader.fill_buf().await?;
             let end = available.iter().position(|b| *b == b'\n');
             let used = end.map_or(available.len(), |end| end + 1);
+            see(available.get(..end.unwrap_or(used)).unwrap_or_default());
             self.reader.consume(used);
             if end.is_some() || used == 0 {
                 return Ok(());
@@ -131,7 +139,9 @@ mod tests {
     async fn the_rest_of_a_cut_line_can_be_skipped() {
         let mut lines = Lines::new(&b"abcdefgh\nij"[..], 3);
         assert_eq!(lines.next().await.unwrap(), Some(Line::Cut("abc".into())));
-        lines.skip_rest().await.unwrap();
+        let mut passed = Vec::new();
+        lines.pass_rest(|part| passed.extend_from_slice(part)).await.unwrap();
+        assert_eq!(passed, b"efgh");
         assert_eq!(lines.next().await.unwrap(), Some(whole("ij")));
         lines.skip_rest().await.unwrap();
         assert_eq!(lines.next().await.unwrap(), None);

@@ -8,6 +8,7 @@ use super::capabilities::Offer;
 use super::connection::Connection;
 use super::endpoint::Timeouts;
 use super::error::Error;
+use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
@@ -42,13 +43,7 @@ async fn read_list(
             Body::Error(error) if cursor.is_none() && error_code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
                 return Ok(true);
             }
-            Body::Error(error) => {
-                let code = error_code(error).unwrap_or_default();
-                return Err(Error::Protocol(format!(
-                    "{} was answered with error {code}",
-                    list.method().as_str()
-                )));
-            }
+            Body::Error(error) => return Err(refused(list, error)),
         };
         for raw in page.items {
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
@@ -78,6 +73,16 @@ async fn read_list(
         }
     }
     Ok(false)
+}
+
+/// What the error means that a list was answered with.
+fn refused(list: List, error: &str) -> Error {
+    let refusal = serde_json::from_str::<&RawValue>(error).map(handshake::refusal);
+    match refusal {
+        Ok(Error::Refused(text)) => Error::Protocol(format!("{} was answered with: {text}", list.method().as_str())),
+        Ok(other) => other,
+        Err(_) => Error::Protocol(format!("{} was answered with an error", list.method().as_str())),
+    }
 }
 
 struct Page {

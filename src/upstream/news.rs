@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, broadcast};
 
+use super::caller::Owner;
 use crate::defaults;
 use crate::mcp::notice;
 
@@ -16,6 +17,17 @@ pub(crate) struct News {
     notices: broadcast::Sender<Notice>,
 }
 
+/// On which of the connections to a server something is said, and so who may hear of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The one that reads the catalog: everybody.
+    Catalog,
+    /// The lane that all share who cannot be asked anything: everybody.
+    Shared,
+    /// A lane of this owner: nobody else. Of those without a name nobody knows whom it could be for.
+    Lane(Owner),
+}
+
 /// A change of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
@@ -23,6 +35,7 @@ pub struct Notice {
     pub uri: Arc<str>,
     /// The params of the notification as the server wrote them, a JSON object, without what names our subscription.
     pub params: Arc<str>,
+    pub(super) origin: Origin,
 }
 
 impl News {
@@ -40,8 +53,8 @@ impl News {
         self.heeded
     }
 
-    /// Takes a notification. False if it tells of no change.
-    pub(crate) fn take(&self, method: &str, params: Option<&RawValue>) -> bool {
+    /// Takes a notification that came on the connection `origin`. False if it tells of no change.
+    pub(crate) fn take(&self, origin: &Origin, method: &str, params: Option<&RawValue>) -> bool {
         if notice::is_list_changed(method) {
             self.lists_may_have_changed();
             return true;
@@ -53,6 +66,7 @@ impl News {
             self.resource_changed(Notice {
                 uri: uri.into(),
                 params: params.into(),
+                origin: origin.clone(),
             });
         }
         true
@@ -90,6 +104,16 @@ impl Notice {
         Self {
             uri: Arc::clone(uri),
             params: serde_json::json!({"uri": &**uri}).to_string().into(),
+            origin: Origin::Catalog,
+        }
+    }
+
+    /// Whether `owner` may hear of it: what is said on somebody's own lane is for nobody else.
+    pub(crate) fn is_for(&self, owner: &Owner) -> bool {
+        match &self.origin {
+            Origin::Catalog | Origin::Shared => true,
+            Origin::Lane(Owner::Nobody) => false,
+            Origin::Lane(own) => own == owner,
         }
     }
 
@@ -109,7 +133,7 @@ mod tests {
 
     fn say(news: &News, method: &str, params: &str) {
         let params: Box<RawValue> = serde_json::from_str(params).unwrap();
-        news.take(method, Some(&params));
+        news.take(&Origin::Catalog, method, Some(&params));
     }
 
     #[tokio::test]

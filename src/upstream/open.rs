@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connection, HttpLink, Link, checked};
+use super::connection::{Connection, Link};
 use super::endpoint::StdioCommand;
 use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::http_link::{HttpLink, checked};
 use super::known::Known;
 use super::old_sse::OldSse;
 use super::pin::Pin;
@@ -250,7 +251,12 @@ impl Opening<'_> {
     }
 
     fn spawn(self, server: &str, command: &StdioCommand) -> Result<StdioConnection, Error> {
-        Ok(StdioConnection::spawn(server, command, Arc::clone(self.questions))?)
+        Ok(StdioConnection::spawn(
+            server,
+            command,
+            Arc::clone(self.questions),
+            self.known.metrics.clone(),
+        )?)
     }
 
     /// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.

@@ -86,9 +86,6 @@ pub(crate) enum Ending {
     /// It closed its standard input while it went on.
     #[error("the process closed its standard input")]
     InputClosed,
-    /// It sent a line that is not taken.
-    #[error("the process sent a line of more than {0} bytes")]
-    LineTooLong(usize),
     /// Reading from it failed.
     #[error("the output of the process could not be read: {0}")]
     Unreadable(String),
@@ -206,7 +203,7 @@ impl Ending {
         match self {
             Self::Code(_) | Self::Signal(_) => "ProcessExited",
             Self::Stopped => "ProcessStopped",
-            Self::OutputClosed | Self::InputClosed | Self::LineTooLong(_) | Self::Unreadable(_) => "ProtocolError",
+            Self::OutputClosed | Self::InputClosed | Self::Unreadable(_) => "ProtocolError",
         }
     }
 

@@ -158,14 +158,15 @@ impl Call<'_> {
     }
 }
 
-/// The params of a list method.
+/// The params of a list method. Lists are read for all clients.
 pub(crate) fn list_params(peer: &Peer, cursor: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
     if let Some(cursor) = cursor {
         params.string("cursor", cursor);
     }
-    let hop = Hop::our_own(peer.era(), &peer.revision_name);
+    let everything = Features::everything().to_json(peer.era());
+    let hop = Hop::of_catalog(peer.era(), &peer.revision_name, &everything);
     meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out

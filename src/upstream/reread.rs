@@ -16,13 +16,19 @@ pub(super) struct Rereads {
 impl Rereads {
     /// Asks the reader, which `wake` wakes, for a reading. False if it was not done within `limit`.
     pub(super) async fn ask(&self, wake: &Notify, limit: Duration) -> bool {
-        let mine = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        wake.notify_one();
+        let mine = self.want(wake);
         let mut answered = self.answered.subscribe();
         matches!(
             timeout(limit, answered.wait_for(|answered| *answered >= mine)).await,
             Ok(Ok(_))
         )
+    }
+
+    /// The same without waiting for it. Gives its number.
+    pub(super) fn want(&self, wake: &Notify) -> u64 {
+        let mine = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        wake.notify_one();
+        mine
     }
 
     /// Whether somebody waits for a reading.

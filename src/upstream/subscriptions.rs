@@ -1,12 +1,14 @@
 //! Resources of a server that clients want to hear of: who holds on to which, and how the server took it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 
+use super::caller::Owner;
 use super::known::Known;
-use super::news::Notice;
+use super::news::{Notice, Origin};
 use crate::defaults;
 
 /// Which resources are to be subscribed to; one entry a resource, however many hold on to it. The connection's listener
@@ -14,15 +16,24 @@ use crate::defaults;
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     table: Mutex<BTreeMap<Arc<str>, Entry>>,
-    changed: Notify,
+    /// Counts the changes of what is wanted.
+    changes: watch::Sender<Version>,
 }
+
+/// A moment in the life of the table; later ones are greater.
+pub(crate) type Version = u64;
 
 /// A subscription to one resource, until it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     hold: Hold,
     notices: broadcast::Receiver<Notice>,
+    told: Told,
 }
+
+/// What was told lately. The same change may be heard on several connections, and is told once.
+#[derive(Debug, Default)]
+struct Told(VecDeque<(Arc<str>, Origin, Instant)>);
 
 /// Why a resource cannot be subscribed to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +75,7 @@ pub(crate) enum Standing {
 
 #[derive(Debug)]
 struct Entry {
-    holders: usize,
+    holders: HashMap<Owner, usize>,
     standing: watch::Sender<Standing>,
 }
 
@@ -72,14 +83,17 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Hold {
     known: Arc<Known>,
+    owner: Owner,
     uri: Arc<str>,
     standing: watch::Receiver<Standing>,
+    version: Version,
 }
 
 impl Subscription {
     /// A subscription that the server accepted.
     pub(crate) fn new(hold: Hold, notices: broadcast::Receiver<Notice>) -> Self {
-        Self { hold, notices }
+        let told = Told::default();
+        Self { hold, notices, told }
     }
 
     /// The resource.
@@ -93,8 +107,12 @@ impl Subscription {
     pub async fn updated(&mut self) -> Option<Notice> {
         loop {
             match self.notices.recv().await {
-                Ok(notice) if notice.concerns(&self.hold.uri) => return Some(notice),
-                Ok(_) => {}
+                Ok(notice) => {
+                    let is_meant = notice.concerns(&self.hold.uri) && notice.is_for(&self.hold.owner);
+                    if is_meant && self.told.is_new(&notice, Instant::now()) {
+                        return Some(notice);
+                    }
+                }
                 Err(broadcast::error::RecvError::Lagged(_)) => return Some(Notice::of(&self.hold.uri)),
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
@@ -117,8 +135,8 @@ impl SubscribeError {
 }
 
 impl Subscriptions {
-    /// Holds on to `uri` in the table of `known`.
-    pub(crate) fn hold(known: &Arc<Known>, uri: &str) -> Result<Hold, SubscribeError> {
+    /// Holds on to `uri` in the table of `known`, for `owner`.
+    pub(crate) fn hold(known: &Arc<Known>, owner: &Owner, uri: &str) -> Result<Hold, SubscribeError> {
         let table = &known.subscriptions;
         let mut entries = table.lock();
         let (uri, standing) = match entries.get_key_value(uri) {
@@ -130,7 +148,7 @@ impl Subscriptions {
                 let (sender, standing) = watch::channel(Standing::Waiting);
                 let uri: Arc<str> = uri.into();
                 let entry = Entry {
-                    holders: 0,
+                    holders: HashMap::new(),
                     standing: sender,
                 };
                 entries.insert(Arc::clone(&uri), entry);
@@ -138,14 +156,15 @@ impl Subscriptions {
             }
         };
         if let Some(entry) = entries.get_mut(&uri) {
-            entry.holders += 1;
+            *entry.holders.entry(owner.clone()).or_default() += 1;
             // What was refused to one is asked for again for the next.
             entry.standing.send_if_modified(Standing::ask_again);
         }
         drop(entries);
-        table.changed.notify_one();
         Ok(Hold {
+            version: table.change(),
             known: Arc::clone(known),
+            owner: owner.clone(),
             uri,
             standing,
         })
@@ -173,6 +192,19 @@ impl Subscriptions {
         wanted.collect()
     }
 
+    /// What is to be subscribed to on a connection like `origin`.
+    pub(crate) fn wanted_on(&self, origin: &Origin) -> BTreeMap<Arc<str>, bool> {
+        let mut wanted = self.wanted();
+        if let Origin::Lane(owner) = origin {
+            let entries = self.lock();
+            let is_theirs = |uri: &str| {
+                *owner != Owner::Nobody && entries.get(uri).is_some_and(|entry| entry.holders.contains_key(owner))
+            };
+            wanted.retain(|uri, _| is_theirs(uri));
+        }
+        wanted
+    }
+
     /// Tells those who hold on to `uri` how the server took it.
     pub(crate) fn settle(&self, uri: &str, standing: Standing) {
         if let Some(entry) = self.lock().get(uri) {
@@ -197,21 +229,36 @@ impl Subscriptions {
         }
     }
 
-    /// Resolves when something is to be subscribed to, or no longer, since this resolved last. For one reader.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+    /// Tells whenever something is to be subscribed to, or no longer.
+    pub(crate) fn changes(&self) -> watch::Receiver<Version> {
+        self.changes.subscribe()
     }
 
-    fn release(&self, uri: &str) {
+    fn change(&self) -> Version {
+        let mut version = 0;
+        self.changes.send_modify(|count| {
+            *count += 1;
+            version = *count;
+        });
+        version
+    }
+
+    fn release(&self, owner: &Owner, uri: &str) {
         let mut entries = self.lock();
-        if let Some(entry) = entries.get_mut(uri) {
-            entry.holders -= 1;
-            if entry.holders == 0 {
-                entries.remove(uri);
-                drop(entries);
-                self.changed.notify_one();
-            }
+        let Some(entry) = entries.get_mut(uri) else { return };
+        let left = entry.holders.get_mut(owner).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left > 0 {
+            return;
         }
+        entry.holders.remove(owner);
+        if entry.holders.is_empty() {
+            entries.remove(uri);
+        }
+        drop(entries);
+        self.change();
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Entry>> {
@@ -229,7 +276,27 @@ impl Standing {
     }
 }
 
+impl Told {
+    /// Whether `notice` is no echo of what was told already. Notes it, if so.
+    fn is_new(&mut self, notice: &Notice, now: Instant) -> bool {
+        self.0
+            .retain(|(_, _, at)| now.duration_since(*at) < defaults::NOTICE_ECHO);
+        let is_echo = |told: &(Arc<str>, Origin, Instant)| told.0 == notice.uri && told.1 != notice.origin;
+        if self.0.iter().any(is_echo) {
+            return false;
+        }
+        self.0.push_back((Arc::clone(&notice.uri), notice.origin.clone(), now));
+        self.0.truncate(defaults::NOTICES_KEPT);
+        true
+    }
+}
+
 impl Hold {
+    /// From when on it is wanted.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
     /// Waits for what the server says.
     pub(crate) async fn accepted(&mut self) -> Result<(), SubscribeError> {
         let settled = self.standing.wait_for(|standing| *standing != Standing::Waiting).await;
@@ -243,75 +310,9 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.known.subscriptions.release(&self.uri);
+        self.known.subscriptions.release(&self.owner, &self.uri);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wanted(known: &Known) -> Vec<(String, bool)> {
-        let wanted = known.subscriptions.wanted().into_iter();
-        wanted.map(|(uri, restored)| (uri.to_string(), restored)).collect()
-    }
-
-    #[tokio::test]
-    async fn a_resource_is_wanted_while_somebody_holds_on_to_it() {
-        let known = Arc::new(Known::default());
-        let mut first = Subscriptions::hold(&known, "a").unwrap();
-        let second = Subscriptions::hold(&known, "a").unwrap();
-        assert_eq!(wanted(&known), [("a".into(), false)]);
-        known.subscriptions.settle("a", Standing::Accepted);
-        first.accepted().await.unwrap();
-        drop(first);
-        assert_eq!(wanted(&known), [("a".into(), true)]);
-        drop(second);
-        assert_eq!(wanted(&known), []);
-    }
-
-    #[tokio::test]
-    async fn what_was_refused_is_asked_for_again_for_the_next_holder_and_the_next_connection() {
-        let known = Arc::new(Known::default());
-        let mut first = Subscriptions::hold(&known, "a").unwrap();
-        known.subscriptions.settle("a", Standing::Refused("no".into()));
-        assert_eq!(first.accepted().await, Err(SubscribeError::Refused("no".into())));
-        assert_eq!(wanted(&known), []);
-        let _second = Subscriptions::hold(&known, "a").unwrap();
-        assert_eq!(wanted(&known), [("a".into(), false)]);
-        known.subscriptions.settle("a", Standing::Refused("no".into()));
-        known.subscriptions.begin();
-        assert_eq!(wanted(&known), [("a".into(), false)]);
-    }
-
-    #[tokio::test]
-    async fn there_are_only_so_many_and_they_are_short() {
-        let known = Arc::new(Known::default());
-        let long = "x".repeat(defaults::SUBSCRIPTION_URI_MAX + 1);
-        assert_eq!(Subscriptions::hold(&known, &long).unwrap_err(), SubscribeError::TooMany);
-        let holds: Vec<_> = (0..defaults::SUBSCRIPTIONS_MAX)
-            .map(|n| Subscriptions::hold(&known, &n.to_string()).unwrap())
-            .collect();
-        assert_eq!(
-            Subscriptions::hold(&known, "more").unwrap_err(),
-            SubscribeError::TooMany
-        );
-        assert!(Subscriptions::hold(&known, "7").is_ok());
-        drop(holds);
-        assert!(Subscriptions::hold(&known, "more").is_ok());
-    }
-
-    #[tokio::test]
-    async fn a_burst_that_is_not_taken_in_time_is_one_change_of_the_resource() {
-        let known = Arc::new(Known::default());
-        let hold = Subscriptions::hold(&known, "a").unwrap();
-        let mut subscription = Subscription::new(hold, known.news.notices());
-        known.news.resource_changed(Notice::of(&"b".into()));
-        known.news.resource_changed(Notice::of(&"a/1".into()));
-        assert_eq!(&*subscription.updated().await.unwrap().uri, "a/1");
-        for n in 0..=defaults::NOTICES_KEPT {
-            known.news.resource_changed(Notice::of(&format!("a/{n}").into()));
-        }
-        assert_eq!(&*subscription.updated().await.unwrap().uri, "a");
-    }
-}
+mod tests;

@@ -1,7 +1,10 @@
 //! How a server is dealt with, as its owner says.
 
+use std::time::Duration;
+
 use super::endpoint::Timeouts;
 use super::pin::Pin;
+use crate::defaults;
 
 /// How a server is dealt with, as its owner says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,17 @@ pub struct Terms {
     /// Whether changes are listened for. Without, its lists are read again when they are old, and no resource is
     /// subscribed to.
     pub notifications: bool,
+    /// How fresh its lists are kept.
+    pub freshness: Freshness,
+}
+
+/// How fresh the lists of a server are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// They are read again when they are so old; never for their age alone, where this is `None`.
+    pub ttl: Option<Duration>,
+    /// The last good ones are served so long while the server is away.
+    pub stale_for: Duration,
 }
 
 /// How a server is reached over HTTP.
@@ -36,6 +50,16 @@ impl Default for Terms {
             pin: Pin::None,
             transport: HttpTransport::Auto,
             notifications: true,
+            freshness: Freshness::default(),
+        }
+    }
+}
+
+impl Default for Freshness {
+    fn default() -> Self {
+        Self {
+            ttl: Some(defaults::CATALOG_TTL),
+            stale_for: defaults::STALE_FOR,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::http::Method;
 use mcpfleet::fleet::UpstreamState;
 use mcpfleet::mcp::{Era, Revision};
-use mcpfleet::upstream::{Endpoint, Health, HttpEndpoint, Pin, StdioCommand, Terms};
+use mcpfleet::upstream::{Endpoint, Health, HttpEndpoint, Owner, Pin, StdioCommand, Terms};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -218,7 +218,10 @@ async fn nothing_is_listened_to_where_the_owner_says_so() {
     sleep(Duration::from_millis(1500)).await;
     assert!(streams_asked_for(&server).is_empty());
     assert_eq!(server.seen_of("tools/list").len(), 1);
-    assert_eq!(held.subscribe("a://b").await.unwrap_err().reason(), "NotHeeded");
+    assert_eq!(
+        held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(),
+        "NotHeeded"
+    );
 }
 
 /// A Modern server on standard input and output that adds a tool as soon as it is listened to.
@@ -260,7 +263,7 @@ async fn a_modern_process_is_listened_to_as_well() {
     let held = hold_at(endpoint, terms()).await;
     until_it_has(&held, "tool-0").await;
     let mut notices = held.notices();
-    let subscription = held.subscribe("a://b").await.unwrap();
+    let subscription = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
     until_it_has(&held, "tool-1").await;
     let notice = timeout(PATIENCE, notices.recv()).await.unwrap().unwrap();
     assert_eq!(&*notice.params, r#"{"uri": "a://b"}"#.replace(": ", ":").as_str());

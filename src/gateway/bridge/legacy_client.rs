@@ -21,7 +21,7 @@ use crate::mcp::input_required::{InputRequired, Question};
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::shape::ResultError;
 use crate::mcp::{Envelope, Features, Members, Revision, notice};
-use crate::upstream::{Answers, Asked, Call, Ear, Owner};
+use crate::upstream::{Answers, Asked, Call, Ear};
 
 /// Carries a Legacy client's request.
 pub(super) async fn carry(hop: Hop<'_>) -> Answer {
@@ -39,10 +39,9 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         pages: Arc::default(),
     });
     let features = if client.is_some() { features } else { features.silent() };
-    let owner = match (request.session, request.principal.name()) {
-        (Some(session), _) => session_lanes::owner(session.id),
-        (None, Some(name)) => Owner::Principal(name.into()),
-        (None, None) => Owner::Nobody,
+    let owner = match request.session {
+        Some(session) => session_lanes::owner(session.id),
+        None => session_lanes::owner_without_session(request.principal),
     };
     let ear = request.intermediate.and_then(|out| {
         let ear = StreamEar {

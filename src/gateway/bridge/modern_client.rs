@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
 use super::state::{self, Continued, Subject};
-use super::{Arrived, Hop, questions, tasks};
+use super::{Arrived, Hop, questions, session_lanes, tasks};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
@@ -276,10 +276,8 @@ impl Asker<'_> {
         relay.wants_any().then_some(relay)
     }
 
-    /// Access names the owner; a Modern client without a name shares nothing that could be told apart.
     pub(super) fn owner(&self) -> Owner {
-        let name = self.hop.request.principal.name();
-        name.map_or(Owner::Nobody, |name| Owner::Principal(name.into()))
+        session_lanes::owner_without_session(self.hop.request.principal)
     }
 
     fn subject(&self) -> Subject<'_> {

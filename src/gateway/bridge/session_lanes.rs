@@ -3,12 +3,20 @@
 use futures::future::join_all;
 
 use crate::fleet::Federation;
+use crate::gateway::access::Principal;
 use crate::gateway::session::SessionId;
 use crate::upstream::Owner;
 
 /// Whose connections carry the calls of `session`.
-pub(super) fn owner(session: SessionId) -> Owner {
+pub(in crate::gateway) fn owner(session: SessionId) -> Owner {
     Owner::Session(session.to_string().into())
+}
+
+/// Whose connections carry the calls of `principal` outside a session: clients without a name share nothing that could
+/// be told apart.
+pub(in crate::gateway) fn owner_without_session(principal: &Principal) -> Owner {
+    let name = principal.name();
+    name.map_or(Owner::Nobody, |name| Owner::Principal(name.into()))
 }
 
 /// The client works on other directories now.

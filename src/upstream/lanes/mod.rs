@@ -1,8 +1,16 @@
-//! Connections of callers' own, to Legacy servers that keep something for each connection.
+//! Connections that carry calls, to Legacy servers that keep something for each connection.
 //!
 //! What such a server remembers, and whom it asks, goes by connection. So the calls of each owner go over lanes that
-//! declare what the owner's client can do, and that carry nobody else's.
+//! declare what the owner's client can do, and that carry nobody else's. Who cannot be asked and has no name, or calls a
+//! process, shares a lane with all others like it. It is opened by the first such call: hosts that can be asked never
+//! need it, and the connection that reads the catalog cannot serve for it, since everything is declared there.
+//!
+//! So a process server has a second process from then on. It is kept, since it holds whatever its callers did with it. If it
+//! lists the same as the first one, as most do, it takes over the catalog, and the first one is stopped: one process is
+//! enough, and what calls add to its lists is seen.
 
+mod listened;
+mod offer;
 mod pool;
 mod way;
 
@@ -12,17 +20,22 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::listened::{is_listened_to, tells_of_resources};
+use self::offer::Offer;
 use self::pool::{Lane, Lease, Pool, Taken};
 use super::caller::Owner;
 use super::connection::Connection;
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::listening::{self, Beginning};
+use super::news::Origin;
 use super::request::{Call, Reply};
+use super::subscriptions::Version;
 use crate::defaults;
 use crate::metrics::ServerMetrics;
 
@@ -38,6 +51,7 @@ pub(super) struct Lanes {
     pool: Pool<Connection>,
     bounds: Bounds,
     metrics: ServerMetrics,
+    offer: watch::Sender<Option<Offer>>,
     /// Lanes that are being opened or closed.
     tasks: TaskTracker,
 }
@@ -64,18 +78,22 @@ impl Lanes {
         Self::within(bounds, server, endpoint, timeouts, metrics, stop)
     }
 
-    /// Carries `call` over a lane of its owner, which is opened if there is none. `shared` is the connection that
-    /// everybody shares; `limit` is for the call alone.
+    /// Carries `call` over a lane of its owner, which is opened if there is none. `catalog` is the connection that reads
+    /// the catalog; `limit` is for the call alone.
     pub(super) async fn call(
         self: &Arc<Self>,
-        shared: &Arc<Connection>,
+        catalog: &Arc<Connection>,
         sharing: Sharing,
         call: &Call<'_>,
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
-        match self.call_once(shared, sharing, call, limit).await {
+        match self.call_once(catalog, sharing, call, limit).await {
             // Sent again is only what the server did not take, so that nothing is done twice.
-            Err(Error::SessionLost) => self.call_once(shared, sharing, call, limit).await,
+            Err(Error::SessionLost) => {
+                // It may have been replaced by another one, which offers other things.
+                catalog.known().doubt.notify_one();
+                self.call_once(catalog, sharing, call, limit).await
+            }
             answer => answer,
         }
     }
@@ -83,6 +101,22 @@ impl Lanes {
     /// Most lanes that there may be.
     pub(super) fn most(&self) -> usize {
         self.bounds.most
+    }
+
+    /// Waits, not for long, until the lanes that are open for `owner` carry what it subscribed to as of `version`, so that
+    /// nothing is missed of what its next call changes.
+    pub(super) async fn subscribed(&self, owner: &Owner, version: Version) {
+        let mut lanes = self.pool.of(owner);
+        if *owner != Owner::Nobody {
+            lanes.extend(self.pool.of(&Owner::Nobody));
+        }
+        let meant = lanes.iter().filter(|lane| match lane.questions.origin() {
+            Origin::Catalog | Origin::Shared => true,
+            Origin::Lane(own) => *own != Owner::Nobody,
+        });
+        let open = meant.filter(|lane| matches!(lane.opened.get(), Some(Ok(_))));
+        let reached = join_all(open.map(|lane| lane.carried.reached(version)));
+        drop(timeout(defaults::LISTEN_PATIENCE * 2, reached).await);
     }
 
     /// Closes lanes that nobody uses, until all are closed since the server is let go of.
@@ -109,6 +143,11 @@ impl Lanes {
         join_all(telling.map(|connection| connection.tell(ROOTS_CHANGED))).await;
     }
 
+    /// The process of everybody's lane, which could read the catalog as well.
+    pub(super) fn offers(&self) -> watch::Receiver<Option<Offer>> {
+        self.offer.subscribe()
+    }
+
     fn within(
         bounds: Bounds,
         server: String,
@@ -126,12 +165,15 @@ impl Lanes {
             pool: Pool::new(bounds.most),
             bounds,
             metrics,
+            offer: watch::Sender::default(),
             tasks: TaskTracker::new(),
         })
     }
 
     fn close_idle(&self) {
-        for lane in self.pool.remove_idle(self.bounds.idle) {
+        let is_process = matches!(self.endpoint, Endpoint::Stdio(_));
+        let is_kept = |lane: &Lane<Connection>| is_process && lane.is_plain;
+        for lane in self.pool.remove_idle(self.bounds.idle, is_kept) {
             self.close(lane);
         }
     }
@@ -145,25 +187,32 @@ impl Lanes {
 
     async fn call_once(
         self: &Arc<Self>,
-        shared: &Arc<Connection>,
+        catalog: &Arc<Connection>,
         sharing: Sharing,
         call: &Call<'_>,
         limit: Option<Duration>,
     ) -> Result<Reply, Error> {
-        let lease = self.lease(shared, sharing, call)?;
+        let lease = self.lease(catalog, sharing, call)?;
         let mut use_of = Use {
             lanes: self,
             lane: &lease.lane,
             fate: match sharing {
-                Sharing::Together => Fate::Stays,
+                Sharing::Together | Sharing::Everybody => Fate::Stays,
                 // The server may still ask about this call when another one has the lane.
                 Sharing::Alone => Fate::Closes,
             },
         };
+        let questions = &lease.lane.questions;
         // Before it is open: servers ask as soon as the handshake is done.
-        let begun = lease.lane.questions.begin(call.ear.clone());
+        let begun = questions
+            .declared()
+            .is_interactive()
+            .then(|| questions.begin(&call.owner, call.ear.clone()));
         let connection = lease.lane.opened.wait().await.clone()?;
-        let answer = connection.call_begun(call, &begun, limit).await;
+        let answer = match &begun {
+            Some(begun) => connection.call_begun(call, begun, limit).await,
+            None => connection.call(call, sharing == Sharing::Everybody, limit).await,
+        };
         match &answer {
             // What the server asks late must not be put to somebody else, and of these callers nobody knows who they are.
             Ok(_) if sharing == Sharing::Alone && call.owner == Owner::Nobody => {}
@@ -177,7 +226,7 @@ impl Lanes {
 
     fn lease(
         self: &Arc<Self>,
-        shared: &Arc<Connection>,
+        catalog: &Arc<Connection>,
         sharing: Sharing,
         call: &Call<'_>,
     ) -> Result<Lease<Connection>, Error> {
@@ -189,7 +238,7 @@ impl Lanes {
                 Taken::Known(lease) if has_ended(&lease.lane) => self.forget(&lease.lane, Fate::Closes),
                 Taken::Known(lease) => return Ok(lease),
                 Taken::New(lease) => {
-                    self.open(Arc::clone(shared), Arc::clone(&lease.lane));
+                    self.open(Arc::clone(catalog), Arc::clone(&lease.lane));
                     return Ok(lease);
                 }
                 Taken::Full => match self.pool.remove_oldest_idle() {
@@ -201,27 +250,41 @@ impl Lanes {
     }
 
     /// Opens `lane` for all who wait for it, whoever of them goes away meanwhile, and listens on it.
-    fn open(self: &Arc<Self>, shared: Arc<Connection>, lane: Arc<Lane<Connection>>) {
+    fn open(self: &Arc<Self>, catalog: Arc<Connection>, lane: Arc<Lane<Connection>>) {
         self.metrics.lanes(self.pool.len());
         let lanes = Arc::clone(self);
         self.tasks.spawn(async move {
-            let opening = shared.open_another(&lanes.server, &lanes.endpoint, lanes.timeouts, &lane.questions);
+            let opening = catalog.open_another(&lanes.server, &lanes.endpoint, lanes.timeouts, &lane.questions);
             let opened = tokio::select! {
                 () = lanes.stop.cancelled() => Err(Error::NotConnected("it is let go of".into())),
                 opened = opening => opened.map(Arc::new),
             };
-            drop(shared);
+            if let Ok(connection) = &opened
+                && connection.peer().era() != catalog.peer().era()
+            {
+                // Another server stands there by now.
+                catalog.known().doubt.notify_one();
+            }
+            drop(catalog);
             if opened.is_err() {
                 lanes.forget(&lane, Fate::IsLost);
             }
             // Nobody else sets it.
             let set = |opened| drop(lane.opened.set(opened));
             let Ok(connection) = opened else { return set(opened) };
+            if lane.is_plain && matches!(lanes.endpoint, Endpoint::Stdio(_)) {
+                // Before its first call, which may change what it lists.
+                if let Some(offer) = Offer::of(&connection, lanes.timeouts).await {
+                    lanes.offer.send_replace(Some(offer));
+                }
+            }
             let beginning = Beginning::of_lane();
             let opening = async {
-                // Servers ask beside a call too, as soon as it begins.
-                if lane.questions.declared().is_interactive() {
+                // Servers ask beside a call too, as soon as it begins, and tell of what it changes.
+                if is_listened_to(&lane, &connection) {
                     beginning.settled().await;
+                    let version = *connection.known().subscriptions.changes().borrow();
+                    drop(timeout(defaults::LISTEN_PATIENCE, lane.carried.reached(version)).await);
                 }
                 set(Ok(Arc::clone(&connection)));
                 pending().await
@@ -236,11 +299,24 @@ impl Lanes {
 
     /// Hears what the server says on `lane` beside the answers to its calls, until it is closed or of no more use.
     async fn stay_with(&self, lane: &Arc<Lane<Connection>>, connection: &Connection, beginning: &Beginning) {
+        let subscriptions = &connection.known().subscriptions;
+        let until_needed = async {
+            let mut changes = subscriptions.changes();
+            while !is_listened_to(lane, connection) && changes.changed().await.is_ok() {}
+        };
         let listening = async {
-            if lane.questions.declared().is_interactive() {
-                listening::listen_on_lane(connection, self.timeouts, beginning).await
-            } else {
-                pending().await
+            until_needed.await;
+            let subscribing = async {
+                if !tells_of_resources(connection) {
+                    lane.carried.is_of_no_use();
+                    return pending().await;
+                }
+                beginning.settled().await;
+                listening::keep_subscribed_on_lane(connection, self.timeouts, &lane.carried).await
+            };
+            tokio::select! {
+                error = listening::listen_on_lane(connection, self.timeouts, beginning) => error,
+                error = subscribing => error,
             }
         };
         let fate = tokio::select! {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,8 @@ use super::way::Sharing;
 use crate::mcp::Features;
 use crate::upstream::caller::Owner;
 use crate::upstream::error::Error;
-use crate::upstream::questions::{Questions, Unnamed};
+use crate::upstream::listening::Carried;
+use crate::upstream::questions::Questions;
 
 /// One connection that carries the calls of one owner. `C` is what is connected.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub(super) struct Lane<C> {
     pub(super) opened: SetOnce<Result<Arc<C>, Error>>,
     /// The lane is out of the pool.
     pub(super) closed: CancellationToken,
+    /// How far it carries what its owner subscribed to.
+    pub(super) carried: Carried,
+    /// Whether it is the one of everybody who declares nothing.
+    pub(super) is_plain: bool,
     calls: AtomicUsize,
     /// When it was last given back, in microseconds after `epoch`.
     used: AtomicU64,
@@ -55,6 +61,8 @@ pub(super) enum Taken<C> {
 #[derive(Debug)]
 pub(super) struct Pool<C> {
     shards: [Mutex<Shard<C>>; SHARDS],
+    /// The lane that everybody shared last, found without a lock.
+    shared: ArcSwapOption<Lane<C>>,
     hasher: RandomState,
     count: AtomicUsize,
     most: usize,
@@ -71,6 +79,7 @@ impl<C> Pool<C> {
     pub(super) fn new(most: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
+            shared: ArcSwapOption::empty(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
             most,
@@ -81,16 +90,32 @@ impl<C> Pool<C> {
     /// A lane for a call of `owner` with these features. Of several that are idle it is the one that was used last, so
     /// that the others can go.
     pub(super) fn take(&self, owner: &Owner, features: &Features, sharing: Sharing) -> Taken<C> {
+        // Servers with lanes are Legacy, and hear nothing of it.
+        let without_tasks = features.tasks.then(|| Features {
+            tasks: false,
+            ..features.clone()
+        });
+        let (mut owner, features) = (owner, without_tasks.as_ref().unwrap_or(features));
+        if sharing == Sharing::Everybody {
+            owner = &Owner::Nobody;
+            // Should it be closed at this moment, the call finds no session there, and is sent again.
+            if let Some(lane) = &*self.shared.load()
+                && lane.questions.declared() == features
+            {
+                return Taken::Known(Lease::of(lane));
+            }
+        }
         let mut shard = self.shard(owner);
         let known = shard.get(owner).into_iter().flatten();
         let mut fitting = known.filter(|lane| lane.questions.declared() == features);
         let found = match sharing {
-            Sharing::Together => fitting.next(),
+            Sharing::Together | Sharing::Everybody => fitting.next(),
             Sharing::Alone => fitting
                 .filter(|lane| lane.is_idle())
                 .max_by_key(|lane| lane.used.load(Ordering::Acquire)),
         };
         if let Some(lane) = found {
+            self.share(lane, sharing);
             return Taken::Known(Lease::of(lane));
         }
         let counted = self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
@@ -99,22 +124,27 @@ impl<C> Pool<C> {
         if counted.is_err() {
             return Taken::Full;
         }
-        let unnamed = match owner {
-            Owner::Session(_) => Unnamed::Latest,
-            Owner::Nobody | Owner::Principal(_) => Unnamed::Only,
-        };
         let lane = Arc::new(Lane {
             owner: owner.clone(),
-            questions: Questions::new(features.clone(), unnamed),
+            questions: Questions::of_lane(owner, features.clone()),
             opened: SetOnce::new(),
             closed: CancellationToken::new(),
+            carried: Carried::default(),
+            is_plain: sharing == Sharing::Everybody && *features == Features::default(),
             calls: AtomicUsize::new(0),
             used: AtomicU64::new(0),
             epoch: self.epoch,
         });
         let lease = Lease::of(&lane);
+        self.share(&lane, sharing);
         shard.entry(owner.clone()).or_default().push(lane);
         Taken::New(lease)
+    }
+
+    fn share(&self, lane: &Arc<Lane<C>>, sharing: Sharing) {
+        if sharing == Sharing::Everybody {
+            self.shared.store(Some(Arc::clone(lane)));
+        }
     }
 
     /// How many lanes there are.
@@ -127,13 +157,13 @@ impl<C> Pool<C> {
         self.remove_from(&mut self.shard(&lane.owner), lane)
     }
 
-    /// Takes out the idle lane that was not used for the longest time.
+    /// Takes out the idle lane that was not used for the longest time, other than the one of everybody.
     pub(super) fn remove_oldest_idle(&self) -> Option<Arc<Lane<C>>> {
         // One that is taken between the two looks is not idle any more, and the next is looked for.
         for _ in 0..REMOVAL_TRIES {
             let oldest = self.shards.iter().filter_map(|shard| {
                 let shard = locked(shard);
-                let idle = shard.values().flatten().filter(|lane| lane.is_idle());
+                let idle = shard.values().flatten().filter(|lane| lane.is_idle() && !lane.is_plain);
                 idle.min_by_key(|lane| lane.used.load(Ordering::Acquire)).cloned()
             });
             let oldest = oldest.min_by_key(|lane| lane.used.load(Ordering::Acquire))?;
@@ -145,12 +175,16 @@ impl<C> Pool<C> {
         None
     }
 
-    /// Takes out all lanes that were idle for `limit`.
-    pub(super) fn remove_idle(&self, limit: Duration) -> Vec<Arc<Lane<C>>> {
+    /// Takes out all lanes that were idle for `limit`, but for those that are `kept`, or carry subscriptions.
+    pub(super) fn remove_idle(&self, limit: Duration, kept: impl Fn(&Lane<C>) -> bool) -> Vec<Arc<Lane<C>>> {
         let now = micros(self.epoch);
         let limit = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-        let is_old =
-            |lane: &Arc<Lane<C>>| lane.is_idle() && now.saturating_sub(lane.used.load(Ordering::Acquire)) >= limit;
+        let is_old = |lane: &Arc<Lane<C>>| {
+            lane.is_idle()
+                && now.saturating_sub(lane.used.load(Ordering::Acquire)) >= limit
+                && !kept(lane)
+                && !lane.carried.any()
+        };
         self.remove_where(is_old)
     }
 
@@ -173,6 +207,9 @@ impl<C> Pool<C> {
             });
         }
         self.count.fetch_sub(removed.len(), Ordering::AcqRel);
+        for lane in &removed {
+            self.unshare(lane);
+        }
         removed
     }
 
@@ -188,7 +225,19 @@ impl<C> Pool<C> {
             shard.remove(&lane.owner);
         }
         self.count.fetch_sub(1, Ordering::AcqRel);
+        self.unshare(lane);
         true
+    }
+
+    fn unshare(&self, lane: &Arc<Lane<C>>) {
+        if self
+            .shared
+            .load()
+            .as_ref()
+            .is_some_and(|shared| Arc::ptr_eq(shared, lane))
+        {
+            self.shared.compare_and_swap(lane, None);
+        }
     }
 
     fn shard(&self, owner: &Owner) -> MutexGuard<'_, Shard<C>> {
@@ -231,108 +280,4 @@ fn locked<C>(shard: &Mutex<Shard<C>>) -> MutexGuard<'_, Shard<C>> {
 const REMOVAL_TRIES: usize = 8;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn session(name: &str) -> Owner {
-        Owner::Session(name.into())
-    }
-
-    fn opened(taken: Taken<()>) -> Lease<()> {
-        let Taken::New(lease) = taken else {
-            panic!("not a new lane: {taken:?}");
-        };
-        lease.lane.opened.set(Ok(Arc::new(()))).unwrap();
-        lease
-    }
-
-    fn known(taken: Taken<()>) -> Lease<()> {
-        let Taken::Known(lease) = taken else {
-            panic!("not a known lane: {taken:?}");
-        };
-        lease
-    }
-
-    /// Long enough to tell before from after.
-    async fn pause() {
-        tokio::time::sleep(Duration::from_millis(3)).await;
-    }
-
-    fn asked() -> Features {
-        Features {
-            roots: true,
-            ..Features::default()
-        }
-    }
-
-    #[tokio::test]
-    async fn calls_of_one_owner_with_the_same_features_share_a_lane_and_nobody_else_gets_it() {
-        let pool = Pool::new(9);
-        let silent = Features::default();
-        let take = |name: &str, features: &Features| pool.take(&session(name), features, Sharing::Together);
-        let first = opened(take("a", &silent));
-        assert!(Arc::ptr_eq(&first.lane, &known(take("a", &silent)).lane));
-        opened(take("b", &silent));
-        opened(take("a", &asked()));
-        assert!(Arc::ptr_eq(&first.lane, &known(take("a", &silent)).lane));
-    }
-
-    #[tokio::test]
-    async fn a_lane_that_somebody_opens_is_waited_for_by_those_who_share_it_only() {
-        let pool: Pool<()> = Pool::new(9);
-        let _opening = pool.take(&session("a"), &asked(), Sharing::Together);
-        known(pool.take(&session("a"), &asked(), Sharing::Together));
-        let _opening = pool.take(&Owner::Nobody, &asked(), Sharing::Alone);
-        let second = pool.take(&Owner::Nobody, &asked(), Sharing::Alone);
-        assert!(matches!(second, Taken::New(_)));
-    }
-
-    #[tokio::test]
-    async fn a_lane_for_one_call_is_free_again_when_that_is_over_and_the_last_used_goes_first() {
-        let pool = Pool::new(9);
-        let take = || pool.take(&Owner::Nobody, &asked(), Sharing::Alone);
-        let (first, second) = (opened(take()), opened(take()));
-        let (oldest, newest) = (Arc::clone(&first.lane), Arc::clone(&second.lane));
-        drop(first);
-        pause().await;
-        drop(second);
-        let again = known(take());
-        assert!(Arc::ptr_eq(&again.lane, &newest));
-        assert!(Arc::ptr_eq(&known(take()).lane, &oldest));
-    }
-
-    #[tokio::test]
-    async fn at_the_bound_the_idle_lane_goes_that_was_not_used_for_the_longest_time() {
-        let pool = Pool::new(2);
-        let take = |name: &str| pool.take(&session(name), &asked(), Sharing::Together);
-        let (a, b) = (opened(take("a")), opened(take("b")));
-        assert!(matches!(take("c"), Taken::Full));
-        assert!(pool.remove_oldest_idle().is_none(), "both are in use");
-        drop(b);
-        pause().await;
-        drop(a);
-        assert_eq!(pool.remove_oldest_idle().unwrap().owner, session("b"));
-        opened(take("c"));
-        known(take("a"));
-        assert!(matches!(take("b"), Taken::Full));
-    }
-
-    #[tokio::test]
-    async fn idle_lanes_go_after_a_while_and_busy_ones_stay() {
-        let pool = Pool::new(9);
-        let take = |name: &str| pool.take(&session(name), &asked(), Sharing::Together);
-        let _busy = opened(take("busy"));
-        drop(opened(take("idle")));
-        assert!(pool.remove_idle(Duration::from_secs(60)).is_empty());
-        pause().await;
-        let removed = pool.remove_idle(Duration::from_millis(1));
-        assert_eq!(
-            removed.iter().map(|lane| lane.owner.clone()).collect::<Vec<_>>(),
-            [session("idle")]
-        );
-        assert!(!pool.remove(&removed[0]), "it is out already");
-        assert_eq!(pool.len(), 1);
-        assert_eq!(pool.remove_all().len(), 1);
-        assert_eq!(pool.len(), 0);
-    }
-}
+mod tests;

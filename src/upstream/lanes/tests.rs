@@ -19,7 +19,8 @@ def answer(m, result): print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "resul
 for line in sys.stdin:
     m = json.loads(line)
     if m["method"] == "initialize":
-        if "roots" in m["params"]["capabilities"] and os.environ.get("REFUSE"): sys.exit(7)
+        declared = m["params"]["capabilities"]
+        if "roots" in declared and "sampling" not in declared and os.environ.get("REFUSE"): sys.exit(7)
         answer(m, {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}})
     elif m["method"] == "tools/call" and m["params"]["name"] == "plain":
         answer(m, {"content": [{"type": "text", "text": str(os.getpid())}]})
@@ -60,7 +61,7 @@ impl Fixture {
             "s",
             &endpoint,
             timeouts,
-            &Questions::none(),
+            &Questions::of_catalog(),
             &Arc::new(Known::default()),
         )
         .await;

@@ -10,7 +10,7 @@ pub(crate) enum Holds {
     Nothing,
     /// A session.
     Session,
-    /// A process, which is shared between all who cannot be asked anything.
+    /// A process: one is shared by all who cannot be asked anything, since each costs much.
     Process,
 }
 
@@ -21,12 +21,16 @@ pub(crate) enum Sharing {
     Together,
     /// One call, so that it is known which one the server asks about.
     Alone,
+    /// All calls of all owners who cannot be asked anything, as far as they declare the same.
+    Everybody,
 }
 
-/// How the lane is shared that a call needs; `None` if it can go over the connection that everybody shares.
+/// How the lane is shared that a call needs; `None` if it goes over the connection that reads the catalog. What is
+/// declared there is no client's: calls go over it only where the server keeps nothing of it.
 pub(crate) fn lane_for(holds: Holds, owner: &Owner, features: &Features) -> Option<Sharing> {
     match (holds, owner, features.is_interactive()) {
-        (Holds::Nothing, ..) | (Holds::Process, _, false) | (Holds::Session, Owner::Nobody, false) => None,
+        (Holds::Nothing, ..) => None,
+        (Holds::Process, _, false) | (Holds::Session, Owner::Nobody, false) => Some(Sharing::Everybody),
         (_, Owner::Session(_), _) | (Holds::Session, Owner::Principal(_), false) => Some(Sharing::Together),
         (_, Owner::Nobody | Owner::Principal(_), true) => Some(Sharing::Alone),
     }
@@ -47,12 +51,12 @@ mod tests {
         );
         let owners = [Owner::Nobody, Owner::Principal("p".into()), Owner::Session("s".into())];
         let ways = |holds, features| owners.each_ref().map(|owner| lane_for(holds, owner, features));
-        let (together, alone) = (Some(Sharing::Together), Some(Sharing::Alone));
+        let [together, alone, everybody] = [Sharing::Together, Sharing::Alone, Sharing::Everybody].map(Some);
         assert_eq!(ways(Holds::Nothing, &silent), [None, None, None]);
         assert_eq!(ways(Holds::Nothing, &asked), [None, None, None]);
-        assert_eq!(ways(Holds::Session, &silent), [None, together, together]);
+        assert_eq!(ways(Holds::Session, &silent), [everybody, together, together]);
         assert_eq!(ways(Holds::Session, &asked), [alone, alone, together]);
-        assert_eq!(ways(Holds::Process, &silent), [None, None, None]);
+        assert_eq!(ways(Holds::Process, &silent), [everybody, everybody, everybody]);
         assert_eq!(ways(Holds::Process, &asked), [alone, alone, together]);
     }
 }

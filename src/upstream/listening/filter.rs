@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::mcp::Era;
 use crate::mcp::meta::{self, Hop};
 use crate::mcp::object::{Members, ObjectWriter};
+use crate::mcp::{Era, Features};
 use crate::upstream::capabilities::{Capabilities, Offer};
 use crate::upstream::state::Peer;
 
@@ -45,7 +45,8 @@ impl Filter {
         let mut out = Vec::new();
         let mut params = ObjectWriter::open(&mut out);
         params.member("notifications", &serde_json::to_string(self).unwrap_or_default());
-        let hop = Hop::our_own(Era::Modern, &peer.revision_name);
+        let everything = Features::everything().to_json(Era::Modern);
+        let hop = Hop::of_catalog(Era::Modern, &peer.revision_name, &everything);
         meta::write_for_upstream(&mut params, None, hop);
         params.close();
         out

@@ -7,13 +7,14 @@ use crate::defaults;
 use crate::mcp::message::{Envelope, Kind};
 use crate::mcp::notice;
 use crate::mcp::object::Members;
-use crate::upstream::news::News;
+use crate::upstream::news::{News, Origin};
 
 /// Takes messages that answer nothing. Nothing here waits.
 #[derive(Debug)]
 pub(in crate::upstream) struct Hearing<'a> {
     news: &'a News,
     words: &'a Words,
+    origin: &'a Origin,
 }
 
 /// The last words of a connection on its listens. There are at most two of those, one of them being opened.
@@ -24,8 +25,8 @@ pub(in crate::upstream) struct Words {
 }
 
 impl<'a> Hearing<'a> {
-    pub(in crate::upstream) fn new(news: &'a News, words: &'a Words) -> Self {
-        Self { news, words }
+    pub(in crate::upstream) fn new(news: &'a News, words: &'a Words, origin: &'a Origin) -> Self {
+        Self { news, words, origin }
     }
 
     /// Takes `message`, if it is a notification that says something to us.
@@ -48,7 +49,7 @@ impl<'a> Hearing<'a> {
                     self.words.cancelled.send_replace(Some(id));
                 }
             }
-            _ => drop(self.news.take(method, envelope.params)),
+            _ => drop(self.news.take(self.origin, method, envelope.params)),
         }
     }
 }
@@ -84,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn the_words_of_a_listen_are_told_apart_from_those_of_others() {
         let (news, words) = (News::new(true), Words::default());
-        let hearing = Hearing::new(&news, &words);
+        let hearing = Hearing::new(&news, &words, &Origin::Catalog);
         let ack = |id: &str| {
             format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{{}}}}}}"#

@@ -1,29 +1,24 @@
 //! Listening to a Legacy server: the stream that is opened by GET (2025-03-26, transports), and its subscriptions.
 
-use std::collections::BTreeSet;
 use std::future::pending;
-use std::sync::Arc;
 
-use futures::StreamExt;
-use futures::stream;
 use tokio::time::{Instant, sleep};
 
+use super::Beginning;
 use super::backoff::Backoff;
-use super::{Beginning, refusal_text};
+use super::subscribing::keep_subscribed;
 use crate::defaults;
 use crate::mcp::message::{Envelope, Kind};
 use crate::mcp::notice;
-use crate::mcp::object::ObjectWriter;
-use crate::upstream::connection::{Connection, HttpLink, Link};
+use crate::upstream::connection::{Connection, Link};
 use crate::upstream::endpoint::Timeouts;
 use crate::upstream::error::Error;
 use crate::upstream::event_stream::EventStream;
 use crate::upstream::http::Opened;
+use crate::upstream::http_link::HttpLink;
 use crate::upstream::news::Notice;
 use crate::upstream::questions::Heard;
-use crate::upstream::request::Body;
 use crate::upstream::resumption::Resumption;
-use crate::upstream::subscriptions::Standing;
 
 /// Follows the server's own stream, and subscribes to what is wanted.
 pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Error {
@@ -167,67 +162,6 @@ fn judge(status: u16, has_session: bool) -> Refusal {
         _ => Refusal::ForNow,
     }
 }
-
-/// Subscribes to what is wanted, and ends what is not wanted any more.
-async fn keep_subscribed(connection: &Connection, timeouts: Timeouts) -> Error {
-    let known = connection.known();
-    let mut held: BTreeSet<Arc<str>> = BTreeSet::new();
-    loop {
-        let wanted = known.subscriptions.wanted();
-        let gone: Vec<_> = held.iter().filter(|uri| !wanted.contains_key(*uri)).cloned().collect();
-        for uri in gone {
-            held.remove(&uri);
-            // To a server that does not take it, the client is told nothing of what it still says.
-            drop(ask(connection, "resources/unsubscribe", &uri, timeouts).await);
-        }
-        known.subscriptions.settle_again(|uri| held.contains(uri));
-        let new = wanted.into_iter().filter(|(uri, _)| !held.contains(uri));
-        let new: Vec<_> = new.collect();
-        let mut answers = stream::iter(new)
-            .map(async |(uri, was_accepted)| {
-                let answer = ask(connection, "resources/subscribe", &uri, timeouts).await;
-                (uri, was_accepted, answer)
-            })
-            .buffer_unordered(AT_ONCE);
-        while let Some((uri, was_accepted, answer)) = answers.next().await {
-            match answer {
-                Ok(()) => {
-                    known.subscriptions.settle(&uri, Standing::Accepted);
-                    if was_accepted {
-                        known.news.resource_changed(Notice::of(&uri));
-                    }
-                    held.insert(uri);
-                }
-                Err(Error::SessionLost) => return Error::SessionLost,
-                Err(error) => {
-                    tracing::debug!(%uri, %error, "a resource cannot be subscribed to");
-                    let why = match error {
-                        Error::Refused(why) => why,
-                        other => other.to_string(),
-                    };
-                    known.subscriptions.settle(&uri, Standing::Refused(why.into()));
-                }
-            }
-        }
-        drop(answers);
-        known.subscriptions.changed().await;
-    }
-}
-
-async fn ask(connection: &Connection, method: &'static str, uri: &str, timeouts: Timeouts) -> Result<(), Error> {
-    let mut out = Vec::new();
-    let mut params = ObjectWriter::open(&mut out);
-    params.string("uri", uri);
-    params.close();
-    let reply = connection.ask(method, &out, timeouts.resource).await?;
-    match reply.body() {
-        Body::Result(_) => Ok(()),
-        Body::Error(error) => Err(Error::Refused(refusal_text(error))),
-    }
-}
-
-/// Subscriptions that are asked for at a time.
-const AT_ONCE: usize = 8;
 
 #[cfg(test)]
 mod tests {

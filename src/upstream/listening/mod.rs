@@ -11,8 +11,10 @@ mod hearing;
 mod legacy;
 mod listen;
 mod modern;
+mod subscribing;
 
 pub(super) use self::hearing::{Hearing, Words};
+pub(super) use self::subscribing::{Carried, keep_subscribed_on_lane};
 
 use std::future::pending;
 use std::sync::Arc;
@@ -211,7 +213,7 @@ mod tests {
             headers: http::HeaderMap::new(),
         });
         let (timeouts, known) = (Timeouts::default(), Arc::new(Known::default()));
-        let connection = Connection::open("s", &endpoint, timeouts, &Questions::none(), &known)
+        let connection = Connection::open("s", &endpoint, timeouts, &Questions::of_catalog(), &known)
             .await
             .unwrap();
         let noticed = async |limit| timeout(limit, upgrade(&connection, timeouts, Duration::from_millis(5))).await;

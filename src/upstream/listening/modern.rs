@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Beginning;
@@ -14,7 +15,7 @@ use crate::upstream::connection::Connection;
 use crate::upstream::endpoint::Timeouts;
 use crate::upstream::error::Error;
 use crate::upstream::news::Notice;
-use crate::upstream::subscriptions::Standing;
+use crate::upstream::subscriptions::{Standing, Version};
 use crate::upstream::supervise::jittered;
 
 /// Holds listens. It never resolves: what a listen comes to says too little of the connection to give that up.
@@ -26,17 +27,22 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
         declined: None,
         interrupted: false,
         backoff: Backoff::new(),
+        changes: connection.known().subscriptions.changes(),
     };
     while !listener.is_done_with(beginning).await {}
     tracing::debug!("the server has no subscriptions/listen; its lists are read when they are old");
     drop(listener.current.take());
     let subscriptions = &connection.known().subscriptions;
+    let mut changes = subscriptions.changes();
     loop {
+        changes.borrow_and_update();
         for uri in subscriptions.wanted().into_keys() {
             let why = "the server has no subscriptions/listen";
             subscriptions.settle(&uri, Standing::Refused(why.into()));
         }
-        subscriptions.changed().await;
+        if changes.changed().await.is_err() {
+            return pending().await;
+        }
     }
 }
 
@@ -50,6 +56,7 @@ struct Listener<'c> {
     /// A listen was lost, and none has taken its place yet.
     interrupted: bool,
     backoff: Backoff,
+    changes: watch::Receiver<Version>,
 }
 
 /// What came of beginning a listen.
@@ -62,6 +69,7 @@ impl<'c> Listener<'c> {
     /// Does what is to be done next: waits for a reason to change something, or begins a listen. True if the server has
     /// no such thing.
     async fn is_done_with(&mut self, beginning: &Beginning) -> bool {
+        self.changes.borrow_and_update();
         let wanted = self.wanted();
         let is_held = self.current.as_ref().is_some_and(|listen| listen.filter == wanted);
         if is_held || wanted.is_empty() || self.declined.as_ref() == Some(&wanted) {
@@ -101,13 +109,13 @@ impl<'c> Listener<'c> {
 
     /// Waits until the listen ends, or something else is wanted.
     async fn wait_for_change(&mut self) {
-        let changed = self.connection.known().subscriptions.changed();
+        let changed = self.changes.changed();
         tokio::select! {
             _ = ended(&mut self.current) => {
                 self.lose();
                 self.rest().await;
             }
-            () = changed => {
+            _ = changed => {
                 // Many come at once, when a client with many subscriptions arrives.
                 self.sleep_until(Instant::now() + defaults::COALESCE).await;
             }

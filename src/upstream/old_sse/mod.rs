@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::calls::Calls;
-use super::connection::HttpLink;
 use super::error::Error;
 use super::event_stream::EventStream;
 use super::http::{HttpPeer, Opened};
+use super::http_link::HttpLink;
 use super::known::Known;
 use super::questions::{Begun, Heard, Questions};
 use super::stdio::incoming::{self, Incoming};
@@ -178,7 +178,8 @@ impl Reader {
             Incoming::Progress(id, message) => self.shared.calls.progress(id, &message),
             Incoming::Notification(message) => envelope(&message, &mut |notification| {
                 if let Some(method) = &notification.method {
-                    self.known.news.take(method.as_str(), notification.params);
+                    let origin = self.questions.origin();
+                    self.known.news.take(origin, method.as_str(), notification.params);
                 }
             }),
             Incoming::ForClient(message) => self.questions.hear_notification(&message),

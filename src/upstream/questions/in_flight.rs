@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Questions, response};
+use crate::upstream::caller::Owner;
 use crate::upstream::ear::Ear;
 
 /// A call that is carried now.
@@ -16,6 +17,8 @@ use crate::upstream::ear::Ear;
 pub(super) struct InFlight {
     /// Later calls have higher ones.
     pub(super) number: u64,
+    /// For whom it is made.
+    pub(super) owner: Owner,
     /// Who can be asked.
     pub(super) ear: Option<Arc<dyn Ear>>,
     open: AtomicUsize,
@@ -40,9 +43,10 @@ pub(crate) enum Ended {
 }
 
 impl InFlight {
-    pub(super) fn new(number: u64, ear: Option<Arc<dyn Ear>>) -> Self {
+    pub(super) fn new(number: u64, owner: Owner, ear: Option<Arc<dyn Ear>>) -> Self {
         Self {
             number,
+            owner,
             ear,
             open: AtomicUsize::new(0),
             lost: AtomicBool::new(false),

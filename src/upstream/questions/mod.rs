@@ -13,7 +13,9 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::in_flight::InFlight;
+use super::caller::Owner;
 use super::ear::{Asked, Ear};
+use super::news::Origin;
 use crate::defaults;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::{Envelope, Features, Id, Members, Revision, RpcError, message, sampling};
@@ -25,19 +27,22 @@ pub(crate) use self::pending::Pending;
 #[derive(Debug)]
 pub(crate) struct Questions {
     declared: Features,
-    unnamed: Unnamed,
+    puts: Puts,
+    origin: Origin,
     revision: OnceLock<Revision>,
     state: Mutex<State>,
     room: Arc<Semaphore>,
 }
 
-/// Which call is meant by what a server says where nothing names one.
+/// Whom a question is put to that comes where nothing names the call it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unnamed {
-    /// The one that began last: all of them are made for the same client.
+enum Puts {
+    /// The client of the call that began last: all of them are made for the same client.
     Latest,
-    /// The only one, if there is just one.
+    /// The client of the only call, if there is just one, and no other's was before it.
     Only,
+    /// Nobody: what is declared on the connection is no client's.
+    Nobody,
 }
 
 /// What to do about a request of a server.
@@ -56,8 +61,21 @@ struct State {
     /// By number, which is their order.
     calls: BTreeMap<u64, Arc<InFlight>>,
     begun: u64,
+    past: Past,
     open: Vec<Open>,
     asked: u64,
+}
+
+/// Whose calls are over. What the server says late may be about any of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Past {
+    /// There are none.
+    #[default]
+    None,
+    /// All of them were of this owner.
+    Of(Owner),
+    /// Of several, or of those who cannot be told from each other.
+    Several,
 }
 
 /// A question that waits for its answer. To drop it is to withdraw it.
@@ -71,20 +89,31 @@ struct Open {
 }
 
 impl Questions {
-    /// For a connection on which `declared` is declared.
-    pub(crate) fn new(declared: Features, unnamed: Unnamed) -> Arc<Self> {
+    /// For the connection that reads the catalog: everything is declared, so that everything is listed, and whatever is
+    /// asked is refused.
+    pub(crate) fn of_catalog() -> Arc<Self> {
+        Self::new(Features::everything(), Puts::Nobody, Origin::Catalog)
+    }
+
+    /// For a lane of `owner` whose client declared these `features`; one for everybody is nobody's.
+    pub(crate) fn of_lane(owner: &Owner, features: Features) -> Arc<Self> {
+        let (puts, origin) = match owner {
+            Owner::Session(_) => (Puts::Latest, Origin::Lane(owner.clone())),
+            Owner::Nobody if !features.is_interactive() => (Puts::Only, Origin::Shared),
+            Owner::Nobody | Owner::Principal(_) => (Puts::Only, Origin::Lane(owner.clone())),
+        };
+        Self::new(features, puts, origin)
+    }
+
+    fn new(declared: Features, puts: Puts, origin: Origin) -> Arc<Self> {
         Arc::new(Self {
             declared,
-            unnamed,
+            puts,
+            origin,
             revision: OnceLock::new(),
             state: Mutex::default(),
             room: Arc::new(Semaphore::new(defaults::LANE_QUESTIONS_MAX)),
         })
-    }
-
-    /// For a connection that many callers share, where nothing is declared and nobody can be asked.
-    pub(crate) fn none() -> Arc<Self> {
-        Self::new(Features::default(), Unnamed::Only)
     }
 
     /// What is declared on the connection.
@@ -92,16 +121,21 @@ impl Questions {
         &self.declared
     }
 
+    /// Which connection it is.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// The handshake told the server's revision, in which it is answered.
     pub(crate) fn negotiated(&self, revision: Revision) {
         self.revision.get_or_init(|| revision);
     }
 
-    /// A call begins whose client is behind `ear`.
-    pub(crate) fn begin(self: &Arc<Self>, ear: Option<Arc<dyn Ear>>) -> Begun {
+    /// A call of `owner` begins whose client is behind `ear`.
+    pub(crate) fn begin(self: &Arc<Self>, owner: &Owner, ear: Option<Arc<dyn Ear>>) -> Begun {
         let mut state = self.lock();
         state.begun += 1;
-        let call = Arc::new(InFlight::new(state.begun, ear));
+        let call = Arc::new(InFlight::new(state.begun, owner.clone(), ear));
         state.calls.insert(call.number, Arc::clone(&call));
         drop(state);
         Begun::new(Arc::clone(self), call)
@@ -127,6 +161,10 @@ impl Questions {
                 self.tell_lack(call, kind);
                 Heard::Reply(refused(id, &unknown(method)))
             }
+            _ if self.puts == Puts::Nobody => {
+                self.tell_lack(call, kind);
+                Heard::Reply(Bytes::from(response(id.as_json(), kind.refusal())))
+            }
             Some(members) if self.declared.can_be_asked(kind, &members) => self.ask(call, id, kind, params),
             Some(_) => {
                 self.tell_lack(call, kind);
@@ -147,7 +185,7 @@ impl Questions {
     fn tell_lack(&self, call: Option<&Begun>, kind: Asking) {
         let ear = match call {
             Some(begun) => begun.ear().cloned(),
-            None => self.lock().unnamed(self.unnamed).and_then(|call| call.ear.clone()),
+            None => self.lock().unnamed(self.puts).and_then(|call| call.ear.clone()),
         };
         if let Some(ear) = ear {
             ear.lacked(kind);
@@ -165,7 +203,7 @@ impl Questions {
     /// Takes a notification for the client of a call from where nothing names one; if it could be another's, it is
     /// dropped.
     pub(crate) fn hear_notification(&self, notification: &[u8]) {
-        let ear = self.lock().unnamed(self.unnamed).and_then(|call| call.ear.clone());
+        let ear = self.lock().unnamed(self.puts).and_then(|call| call.ear.clone());
         if let Some(ear) = ear {
             ear.heard(notification);
         }
@@ -180,10 +218,7 @@ impl Questions {
     fn ask(self: &Arc<Self>, call: Option<&Begun>, id: Id<'_>, kind: Asking, params: &str) -> Heard {
         let refusal = || Heard::Reply(Bytes::from(response(id.as_json(), kind.refusal())));
         let mut state = self.lock();
-        let call = call
-            .map(Begun::in_flight)
-            .or_else(|| state.unnamed(self.unnamed))
-            .cloned();
+        let call = call.map(Begun::in_flight).or_else(|| state.unnamed(self.puts)).cloned();
         let Some((call, ear)) = call.and_then(|call| Some((Arc::clone(&call), call.ear.clone()?))) else {
             return refusal();
         };
@@ -253,7 +288,10 @@ impl Questions {
     }
 
     fn end(&self, call: &Arc<InFlight>) {
-        self.lock().calls.remove(&call.number);
+        let mut state = self.lock();
+        state.calls.remove(&call.number);
+        state.past = std::mem::take(&mut state.past).and(&call.owner);
+        drop(state);
         self.close(|open| Arc::ptr_eq(&open.call, call));
     }
 
@@ -263,10 +301,34 @@ impl Questions {
 }
 
 impl State {
-    fn unnamed(&self, rule: Unnamed) -> Option<&Arc<InFlight>> {
-        match rule {
-            Unnamed::Only if self.calls.len() != 1 => None,
-            Unnamed::Only | Unnamed::Latest => self.calls.values().next_back(),
+    /// The call that is meant by what names none; none, if it could be another owner's.
+    fn unnamed(&self, puts: Puts) -> Option<&Arc<InFlight>> {
+        let latest = self.calls.values().next_back()?;
+        let is_told = match puts {
+            Puts::Latest => true,
+            Puts::Only | Puts::Nobody => self.calls.len() == 1 && self.past.is_only_of(&latest.owner),
+        };
+        is_told.then_some(latest)
+    }
+}
+
+impl Past {
+    /// One more call is over.
+    fn and(self, owner: &Owner) -> Self {
+        match self {
+            _ if *owner == Owner::Nobody => Self::Several,
+            Self::None => Self::Of(owner.clone()),
+            Self::Of(other) if other != *owner => Self::Several,
+            other => other,
+        }
+    }
+
+    /// Whether no call was another owner's.
+    fn is_only_of(&self, owner: &Owner) -> bool {
+        match self {
+            Self::None => true,
+            Self::Of(own) => own == owner,
+            Self::Several => false,
         }
     }
 }

@@ -9,10 +9,12 @@ use super::*;
 
 /// Keeps what it is asked.
 #[derive(Debug, Default)]
-struct Client(Mutex<Vec<Asked>>);
+struct Client(Mutex<Vec<Asked>>, Mutex<usize>);
 
 impl Ear for Client {
-    fn heard(&self, _notification: &[u8]) {}
+    fn heard(&self, _notification: &[u8]) {
+        *self.1.lock().unwrap() += 1;
+    }
 
     fn asked(&self, asked: Asked) {
         self.0.lock().unwrap().push(asked);
@@ -25,19 +27,27 @@ impl Client {
     }
 }
 
-fn questions(unnamed: Unnamed) -> Arc<Questions> {
+fn of_principal() -> Owner {
+    Owner::Principal("p".into())
+}
+
+fn of_session() -> Owner {
+    Owner::Session("s".into())
+}
+
+fn questions(owner: &Owner) -> Arc<Questions> {
     let declared = Features {
         roots: true,
         forms: true,
         sampling: Some(Default::default()),
         ..Features::default()
     };
-    Questions::new(declared, unnamed)
+    Questions::of_lane(owner, declared)
 }
 
 fn begin(questions: &Arc<Questions>) -> (Arc<Client>, Begun) {
     let client = Arc::new(Client::default());
-    let begun = questions.begin(Some(Arc::clone(&client) as _));
+    let begun = questions.begin(&of_principal(), Some(Arc::clone(&client) as _));
     (client, begun)
 }
 
@@ -68,7 +78,7 @@ async fn answered(pending: Pending) -> Value {
 
 #[tokio::test]
 async fn a_question_is_answered_under_the_servers_own_id() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (client, begun) = begin(&questions);
     for id in [json!("q-1"), json!(7)] {
         let pending = pending(hear(&questions, Some(&begun), id.clone(), "roots/list", json!({})));
@@ -80,7 +90,7 @@ async fn a_question_is_answered_under_the_servers_own_id() {
 
 #[tokio::test]
 async fn ping_is_answered_and_what_was_not_declared_is_refused() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (_client, begun) = begin(&questions);
     let answer = |method, params| reply(hear(&questions, Some(&begun), json!("p"), method, params));
     assert_eq!(
@@ -90,7 +100,7 @@ async fn ping_is_answered_and_what_was_not_declared_is_refused() {
     assert_eq!(answer("tasks/get", json!({}))["error"]["code"], -32601);
     let page = json!({"mode": "url", "url": "https://x", "message": "m"});
     assert_eq!(answer("elicitation/create", page)["error"]["code"], -32602);
-    let nobody = Questions::none();
+    let nobody = Questions::of_lane(&Owner::Nobody, Features::default());
     let (_client, begun) = begin(&nobody);
     for method in ["roots/list", "sampling/createMessage", "elicitation/create"] {
         let refused = reply(hear(&nobody, Some(&begun), json!(1), method, json!({})));
@@ -100,7 +110,7 @@ async fn ping_is_answered_and_what_was_not_declared_is_refused() {
 
 #[test]
 fn an_answer_is_small_whatever_was_asked() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let long = "é".repeat(100_000);
     let Heard::Reply(refusal) = hear(&questions, None, json!(1), &long, json!({})) else {
         panic!("not refused");
@@ -114,7 +124,7 @@ fn an_answer_is_small_whatever_was_asked() {
 
 #[test]
 fn params_that_cannot_be_read_are_refused() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (_client, begun) = begin(&questions);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for params in [r#"{"a":1,"a":2}"#.to_owned(), format!(r#"{{"a":{deep}}}"#)] {
@@ -128,7 +138,7 @@ fn params_that_cannot_be_read_are_refused() {
 #[tokio::test]
 async fn where_no_call_is_named_only_one_that_is_alone_or_the_same_clients_latest_is_meant() {
     let ask = |questions: &Arc<Questions>, id: u64| hear(questions, None, json!(id), "elicitation/create", json!({}));
-    let only = questions(Unnamed::Only);
+    let only = questions(&of_principal());
     assert_eq!(
         reply(ask(&only, 1))["result"],
         json!({"action": "cancel"}),
@@ -153,7 +163,7 @@ async fn where_no_call_is_named_only_one_that_is_alone_or_the_same_clients_lates
         "the call is over"
     );
 
-    let latest = questions(Unnamed::Latest);
+    let latest = questions(&of_session());
     let (first_client, _first) = begin(&latest);
     let (second_client, second) = begin(&latest);
     drop(pending(ask(&latest, 1)));
@@ -165,8 +175,8 @@ async fn where_no_call_is_named_only_one_that_is_alone_or_the_same_clients_lates
 
 #[tokio::test]
 async fn a_client_that_hears_nothing_or_lets_go_of_the_question_refuses_it() {
-    let questions = questions(Unnamed::Only);
-    let deaf = questions.begin(None);
+    let questions = questions(&of_principal());
+    let deaf = questions.begin(&of_principal(), None);
     let refused = reply(hear(
         &questions,
         Some(&deaf),
@@ -189,7 +199,7 @@ async fn a_client_that_hears_nothing_or_lets_go_of_the_question_refuses_it() {
 
 #[tokio::test]
 async fn a_flood_of_questions_is_refused_beyond_its_bound() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (client, begun) = begin(&questions);
     let ask = |id: usize| hear(&questions, Some(&begun), json!(id), "roots/list", json!({}));
     let waiting: Vec<Pending> = (0..defaults::LANE_QUESTIONS_MAX).map(|id| pending(ask(id))).collect();
@@ -203,7 +213,7 @@ async fn a_flood_of_questions_is_refused_beyond_its_bound() {
 
 #[tokio::test]
 async fn the_end_of_a_call_and_the_servers_word_withdraw_questions() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (client, begun) = begin(&questions);
     let ask = |id: Value| pending(hear(&questions, Some(&begun), id, "elicitation/create", json!({})));
     let first = ask(json!("a"));
@@ -232,7 +242,7 @@ async fn the_end_of_a_call_and_the_servers_word_withdraw_questions() {
 
 #[tokio::test]
 async fn time_stands_still_while_a_client_is_asked_and_begins_anew_with_its_answer() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (client, begun) = begin(&questions);
     let limit = Duration::from_millis(200);
     let silent = begun.wait_for(Some(limit), std::future::pending::<()>()).await;
@@ -252,7 +262,7 @@ async fn time_stands_still_while_a_client_is_asked_and_begins_anew_with_its_answ
 
 #[tokio::test]
 async fn a_call_whose_answers_the_server_does_not_take_is_over() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     let (client, begun) = begin(&questions);
     let pending = pending(hear(&questions, Some(&begun), json!(1), "roots/list", json!({})));
     client.take().answer(Said::Result("{}".into()));
@@ -264,7 +274,7 @@ async fn a_call_whose_answers_the_server_does_not_take_is_over() {
 
 #[tokio::test]
 async fn an_answer_of_a_model_is_given_in_the_servers_revision() {
-    let questions = questions(Unnamed::Only);
+    let questions = questions(&of_principal());
     questions.negotiated(Revision::V2025_06_18);
     let (client, begun) = begin(&questions);
     let pending = pending(hear(
@@ -279,4 +289,54 @@ async fn an_answer_of_a_model_is_given_in_the_servers_revision() {
     client.take().answer(Said::Result(several.into()));
     let answer = answered(pending).await;
     assert_eq!(answer["result"]["content"]["type"], "text", "{answer}");
+}
+
+#[tokio::test]
+async fn what_comes_late_is_never_taken_for_another_owners() {
+    let owners = ["p", "q"].map(|name| Owner::Principal(name.into()));
+    let [p, q] = &owners;
+    let nobody = &Owner::Nobody;
+    for (before, now, is_heard) in [
+        (vec![], p, true),
+        (vec![], nobody, true),
+        (vec![p], p, true),
+        (vec![p, p], p, true),
+        (vec![p], q, false),
+        (vec![p, q], q, false),
+        (vec![nobody], nobody, false),
+        (vec![nobody], p, false),
+        (vec![p, nobody], p, false),
+    ] {
+        for questions in [Questions::of_lane(nobody, Features::default()), Questions::of_catalog()] {
+            for owner in &before {
+                drop(questions.begin(owner, Some(Arc::new(Client::default()))));
+            }
+            let client = Arc::new(Client::default());
+            let _begun = questions.begin(now, Some(Arc::clone(&client) as _));
+            questions.hear_notification(b"{}");
+            assert_eq!(*client.1.lock().unwrap(), usize::from(is_heard), "{before:?} {now:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_the_catalog_is_read_everything_is_declared_and_every_question_refused() {
+    let questions = Questions::of_catalog();
+    assert_eq!(*questions.declared(), Features::everything());
+    let (client, _begun) = begin(&questions);
+    let answer = |method, params| reply(hear(&questions, None, json!("p"), method, params));
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    assert_eq!(
+        answer("elicitation/create", form)["result"],
+        json!({"action": "cancel"})
+    );
+    let page = json!({"mode": "url", "url": "https://x", "message": "m", "elicitationId": "e"});
+    assert_eq!(
+        answer("elicitation/create", page)["result"],
+        json!({"action": "cancel"})
+    );
+    assert_eq!(answer("sampling/createMessage", json!({}))["error"]["code"], -1);
+    assert_eq!(answer("roots/list", json!({}))["error"]["code"], -32601);
+    assert_eq!(answer("ping", json!({}))["result"], json!({}));
+    assert!(client.0.lock().unwrap().is_empty());
 }

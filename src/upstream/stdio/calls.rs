@@ -76,6 +76,13 @@ impl Calls {
         true
     }
 
+    /// Fails the call that waits for `id`, if one does.
+    pub(super) fn fail(&self, id: u64, error: StdioError) {
+        if let Some(call) = self.lock().waiting.remove(&id) {
+            drop(call.answer.send(Err(error)));
+        }
+    }
+
     /// Forgets a call. True if it still waited and the child has its request, or a part of it.
     pub(super) fn give_up(&self, id: u64) -> bool {
         self.lock()

@@ -25,6 +25,7 @@ use super::process::{Ending, Process, SpawnError};
 use super::questions::{Begun, Questions};
 use crate::defaults;
 use crate::mcp::Envelope;
+use crate::metrics::ServerMetrics;
 
 /// One running child, one JSON-RPC peer. When it is dropped the child is stopped in the background.
 #[derive(Debug)]
@@ -53,13 +54,21 @@ pub(crate) enum StdioError {
     /// Two requests of the same id cannot wait at once.
     #[error("request id {0} is in use already")]
     IdInUse(u64),
+    /// The answer is larger than allowed.
+    #[error("the server's answer is larger than {0} bytes")]
+    TooLarge(usize),
 }
 
 impl StdioConnection {
     /// Starts `command` for the server called `server` in logs. Needs a tokio runtime.
     ///
     /// Succeeds as soon as the process runs; whether it speaks MCP is seen at the first request.
-    pub(crate) fn spawn(server: &str, command: &StdioCommand, questions: Arc<Questions>) -> Result<Self, SpawnError> {
+    pub(crate) fn spawn(
+        server: &str,
+        command: &StdioCommand,
+        questions: Arc<Questions>,
+        metrics: ServerMetrics,
+    ) -> Result<Self, SpawnError> {
         let (process, pipes) = Process::spawn(command)?;
         let (queue, queued) = mpsc::channel(defaults::CHILD_QUEUE);
         let connection = Self {
@@ -68,6 +77,7 @@ impl StdioConnection {
                 outbox: Outbox::default(),
                 notifications: Notifications::default(),
                 questions,
+                metrics,
                 ended: watch::Sender::default(),
             }),
             queue,
@@ -184,6 +194,7 @@ impl StdioError {
         match self {
             Self::Ended(cause) => cause.ending.reason(),
             Self::IdInUse(_) => "IdInUse",
+            Self::TooLarge(_) => "TooLarge",
         }
     }
 }
@@ -195,6 +206,7 @@ struct Link {
     outbox: Outbox,
     notifications: Notifications,
     questions: Arc<Questions>,
+    metrics: ServerMetrics,
     ended: watch::Sender<Option<ExitCause>>,
 }
 

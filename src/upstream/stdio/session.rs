@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::incoming::{self, Incoming, Junk};
-use super::{ExitCause, Link, Outgoing};
+use super::{ExitCause, Link, Outgoing, StdioError};
 use crate::defaults;
 use crate::mcp::{Envelope, Id};
 use crate::upstream::child_log::ChildLog;
+use crate::upstream::cut::Cut;
 use crate::upstream::lines::{Line, Lines};
 use crate::upstream::process::{Ending, Pipes, Process};
 use crate::upstream::questions::Heard;
@@ -169,7 +170,18 @@ async fn read(stdout: ChildStdout, link: Arc<Link>, server: Arc<str>) -> Option<
                     deliver(message, &link, &server, &mut told);
                 }
             }
-            Ok(Some(Line::Cut(_))) => return Some(Ending::LineTooLong(defaults::EVENT_MAX)),
+            Ok(Some(Line::Cut(line))) => {
+                let mut cut = Cut::new(&line);
+                drop(line);
+                if let Err(e) = lines.pass_rest(|part| cut.push(part)).await {
+                    return Some(Ending::Unreadable(e.to_string()));
+                }
+                link.metrics.skipped();
+                told.too_long(&server);
+                if let Some(id) = cut.answers() {
+                    link.calls.fail(id, StdioError::TooLarge(defaults::EVENT_MAX));
+                }
+            }
             Ok(None) => return Some(Ending::OutputClosed),
             Err(e) => return Some(Ending::Unreadable(e.to_string())),
         }
@@ -249,6 +261,7 @@ fn dropped_notifications(dropped: u64, server: &str) {
 struct Told {
     junk: Vec<Junk>,
     replies: bool,
+    too_long: bool,
 }
 
 impl Told {
@@ -262,6 +275,16 @@ impl Told {
             Junk::NotAMessage => debug!(server, "JSON on standard output that is no JSON-RPC message is skipped"),
             Junk::NotUtf8 => warn!(server, "lines on standard output that are not UTF-8 are skipped"),
             Junk::UnknownId => debug!(server, "answers to no request that waits are skipped"),
+        }
+    }
+
+    fn too_long(&mut self, server: &str) {
+        if !std::mem::replace(&mut self.too_long, true) {
+            let most = defaults::EVENT_MAX;
+            warn!(
+                server,
+                most, "lines on standard output that are longer are skipped, and fail their calls"
+            );
         }
     }
 

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::metrics::Metrics;
+
+mod grandchildren;
+mod long_lines;
 
 /// Reads requests and answers by hand; `say` writes a message, `requests` yields what comes in.
 const PRELUDE: &str = r#"
@@ -29,8 +33,12 @@ fn python(script: &str) -> StdioCommand {
     }
 }
 
+fn metrics() -> ServerMetrics {
+    Metrics::new().unwrap().server("test")
+}
+
 fn start(script: &str) -> StdioConnection {
-    StdioConnection::spawn("test", &python(script), Questions::none()).unwrap()
+    StdioConnection::spawn("test", &python(script), Questions::of_catalog(), metrics()).unwrap()
 }
 
 fn request(id: u64, method: &str) -> Bytes {
@@ -275,21 +283,6 @@ async fn a_child_that_does_not_read_holds_up_only_its_own_callers() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_ends_the_connection_before_it_is_kept() {
-    let child = start(
-        r#"
-next(requests)
-for _ in range(20 * 1024): sys.stdout.write("x" * 1024)
-sys.stdout.flush(); time.sleep(1000)
-"#,
-    );
-    let error = child.ask(1, "a").await.unwrap_err();
-    assert_eq!(error.to_string(), "the process sent a line of more than 16777216 bytes");
-    assert_eq!(error.reason(), "ProtocolError");
-    child.end().await;
-}
-
-#[tokio::test]
 async fn requests_of_the_child_are_answered() {
     let child = start(
         r#"
@@ -362,80 +355,13 @@ while True: time.sleep(1000)
     );
 }
 
-/// A shell that starts a grandchild, tells of it, and does `then`.
-fn with_grandchild(then: &str) -> StdioConnection {
-    let grandchild = "grandchild = subprocess.Popen(['sleep', '1000'], stdin=subprocess.DEVNULL)";
-    start(&format!("{grandchild}\ntell(pid=grandchild.pid)\n{then}"))
-}
-
-#[tokio::test]
-async fn a_grandchild_goes_with_a_child_that_is_stopped() {
-    let child = with_grandchild("for r in requests: pass");
-    let pid = child.told().await["pid"].take();
-    assert!(runs(&pid));
-    child.stop().await;
-    gone(&pid).await;
-}
-
-#[tokio::test]
-async fn a_grandchild_may_finish_its_work_after_the_child_was_asked_to_stop() {
-    let folder = tempfile::tempdir().unwrap();
-    let mark = folder.path().join("mark");
-    let trap = format!(
-        "trap 'sleep 0.3; echo done > {}; exit' TERM; echo ready; while :; do sleep 0.01; done",
-        mark.display()
-    );
-    let script = format!(
-        "grandchild = subprocess.Popen(['sh', '-c', {trap:?}], stdout=subprocess.PIPE)\ngrandchild.stdout.readline()\n\
-         tell(pid=grandchild.pid)\nwhile True: time.sleep(1000)"
-    );
-    let child = start(&script);
-    let pid = child.told().await["pid"].take();
-    child.stop().await;
-    assert_eq!(std::fs::read_to_string(mark).unwrap(), "done\n");
-    gone(&pid).await;
-}
-
-#[tokio::test]
-async fn a_grandchild_goes_with_a_child_that_ends() {
-    let child = with_grandchild("sys.exit(0)");
-    let pid = child.told().await["pid"].take();
-    assert_eq!(child.end().await.ending, Ending::Code(0));
-    gone(&pid).await;
-}
-
-#[tokio::test]
-async fn a_grandchild_goes_with_a_dropped_connection() {
-    let child = with_grandchild("while True: time.sleep(1000)");
-    let pid = child.told().await["pid"].take();
-    drop(child);
-    gone(&pid).await;
-}
-
-#[test]
-fn children_and_grandchildren_go_with_the_runtime() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (child, pid) = runtime.block_on(async {
-        let child = with_grandchild("while True: time.sleep(1000)");
-        let pid = child.told().await["pid"].take();
-        (child, pid)
-    });
-    drop(runtime);
-    drop(child);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(gone(&pid));
-}
-
 #[tokio::test]
 async fn the_environment_is_inherited_under_the_given_variables_and_not_shown() {
     let mut command = python(r#"answer(next(requests), [os.environ["TOKEN"], "PATH" in os.environ, os.getcwd()])"#);
     command.env = [("TOKEN".to_owned(), "secret".to_owned())].into();
     command.cwd = Some("/".into());
     assert!(!format!("{command:?}").contains("secret"));
-    let child = StdioConnection::spawn("test", &command, Questions::none()).unwrap();
+    let child = StdioConnection::spawn("test", &command, Questions::of_catalog(), metrics()).unwrap();
     assert!(!format!("{child:?}").contains("secret"));
     assert_eq!(child.ask(1, "a").await.unwrap(), json!(["secret", true, "/"]));
 }
@@ -449,7 +375,7 @@ async fn a_command_that_cannot_start_says_what_to_do() {
         let mut command = python("");
         command.program = program.into();
         command.cwd = cwd.map(Into::into);
-        let error = StdioConnection::spawn("test", &command, Questions::none()).unwrap_err();
+        let error = StdioConnection::spawn("test", &command, Questions::of_catalog(), metrics()).unwrap_err();
         (error.reason(), error.to_string())
     };
     let missing = (

@@ -145,6 +145,10 @@ impl Client {
             .unwrap()
     }
 
+    pub(super) fn has_heard(&self) -> bool {
+        self.heard.try_lock().unwrap().try_recv().is_ok()
+    }
+
     pub(super) fn was_asked(&self) -> bool {
         self.asked.try_lock().unwrap().try_recv().is_ok()
     }

@@ -2,6 +2,7 @@
 
 mod caller;
 mod desk;
+mod news;
 mod owners;
 mod process_desk;
 mod processes;

@@ -45,7 +45,7 @@ async fn a_server_logs_what_a_caller_wants_and_is_told_so_once() {
         let session = seen.header("mcp-session-id").unwrap().to_owned();
         (session, seen.body["params"]["level"].as_str().unwrap().to_owned())
     });
-    let expected = [("s-1", "info"), ("s-0", "warning"), ("s-0", "debug")];
+    let expected = [("s-1", "info"), ("s-2", "warning"), ("s-2", "debug")];
     assert_eq!(
         levels.collect::<Vec<_>>(),
         expected.map(|(session, level)| (session.to_owned(), level.to_owned()))

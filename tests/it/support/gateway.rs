@@ -49,6 +49,7 @@ pub(crate) fn plan(servers: &[(&str, SocketAddr)]) -> PlanInput {
 /// The same with more in the federation's spec.
 pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInput {
     let input = |(name, address): &(&str, SocketAddr)| ServerInput {
+        refresh: Default::default(),
         key: ObjectKey::new("default", *name),
         labels: Default::default(),
         allowed_namespaces: Default::default(),
@@ -81,6 +82,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
     PlanInput {
         servers: servers.iter().map(input).collect(),
         federations: vec![FederationInput {
+            refresh: None,
             key: ObjectKey::new("default", "fed"),
             spec: federation.spec,
             access: Access::Anonymous,

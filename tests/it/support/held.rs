@@ -71,7 +71,7 @@ impl Tools {
             .lock()
             .unwrap()
             .iter()
-            .map(|name| json!({"name": name}))
+            .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
             .collect()
     }
 }

@@ -1,0 +1,205 @@
+//! One server as the gateway holds it: what others see of it, and what its task and its calls share.
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::caller::Owner;
+use super::capabilities::Capabilities;
+use super::connection::Connection;
+use super::endpoint::{Endpoint, Timeouts};
+use super::error::Error;
+use super::known::Known;
+use super::lanes::Lanes;
+use super::news::Notice;
+use super::request::{Call, Reply};
+use super::reread::Rereads;
+use super::state::State;
+use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
+use super::supervise::supervise;
+use super::task_changes::TaskChanges;
+use super::terms::{Freshness, Terms};
+use crate::mcp::Revision;
+use crate::metrics::ServerMetrics;
+
+/// One server as the gateway holds it.
+#[derive(Debug)]
+pub struct Upstream {
+    inner: Arc<Inner>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the task of a server and its calls share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    /// What messages call it: `namespace/name`.
+    pub(super) name: String,
+    /// Where it is reached.
+    pub(super) endpoint: Endpoint,
+    /// How long it is waited for.
+    pub(super) timeouts: Timeouts,
+    /// How fresh its lists are kept.
+    pub(super) freshness: Freshness,
+    /// What all connections to it have in common.
+    pub(super) known: Arc<Known>,
+    /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
+    pub(super) live: ArcSwapOption<Connection>,
+    /// The connections that carry calls where it does.
+    pub(super) lanes: Arc<Lanes>,
+    /// What is known of it.
+    pub(super) state: watch::Sender<Arc<State>>,
+    /// Since when it fails, if it does.
+    pub(super) failing: watch::Sender<Option<Instant>>,
+    /// Wakes its task.
+    pub(super) wake: Notify,
+    /// Who waits for the lists to be read.
+    pub(super) rereads: Rereads,
+    /// It is let go of.
+    pub(super) stop: CancellationToken,
+    /// What is counted of it.
+    pub(super) metrics: ServerMetrics,
+}
+
+impl Upstream {
+    /// Starts to hold the server `name` (`namespace/name`). Must be called within a runtime.
+    pub fn start(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
+        let Terms {
+            timeouts,
+            pin,
+            transport,
+            notifications,
+            freshness,
+        } = terms;
+        let stop = CancellationToken::new();
+        let inner = Arc::new(Inner {
+            lanes: Lanes::new(name.clone(), endpoint.clone(), timeouts, metrics.clone(), stop.clone()),
+            name,
+            endpoint,
+            timeouts,
+            freshness,
+            known: Arc::new(Known::new(pin, transport, notifications, metrics.clone())),
+            live: ArcSwapOption::empty(),
+            state: watch::Sender::new(Arc::default()),
+            failing: watch::Sender::new(None),
+            wake: Notify::new(),
+            rereads: Rereads::default(),
+            stop,
+            metrics,
+        });
+        inner.metrics.up(false);
+        let task = tokio::spawn(supervise(Arc::clone(&inner)));
+        Self {
+            inner,
+            task: Mutex::new(Some(task)),
+        }
+    }
+
+    /// What is known of it, now and as it changes.
+    pub fn state(&self) -> watch::Receiver<Arc<State>> {
+        self.inner.state.subscribe()
+    }
+
+    /// The revision that is spoken with it, if that is known.
+    pub fn revision(&self) -> Option<Revision> {
+        self.inner.state.borrow().peer.as_ref().map(|peer| peer.revision)
+    }
+
+    /// What it declared that it can do, in its last handshake.
+    pub fn capabilities(&self) -> Capabilities {
+        let state = self.inner.state.borrow();
+        state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
+    }
+
+    /// Most connections to it that calls may have of their own.
+    pub fn lanes_max(&self) -> usize {
+        self.inner.lanes.most()
+    }
+
+    /// Changes of resources from now on, of those that somebody subscribed to. Who does not keep up loses the oldest.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.inner.known.news.notices()
+    }
+
+    /// Subscribes `owner` to the resource `uri`, as the server knows it, until the subscription is dropped; however many
+    /// do, the server is asked once on each connection on which it may tell them. It is kept when connections are made
+    /// anew. Waits until the server accepted, at most `timeouts.resource`.
+    ///
+    /// # Errors
+    /// Says why the resource is not subscribed to.
+    pub async fn subscribe(&self, owner: &Owner, uri: &str) -> Result<Subscription, SubscribeError> {
+        let known = &self.inner.known;
+        if !known.news.are_heeded() {
+            return Err(SubscribeError::NotHeeded);
+        }
+        let connection = self.inner.live.load_full().ok_or(SubscribeError::NotConnected)?;
+        if !connection.peer().capabilities.subscribe {
+            return Err(SubscribeError::NotOffered);
+        }
+        let notices = known.news.notices();
+        let mut hold = Subscriptions::hold(known, owner, uri)?;
+        timeout(self.inner.timeouts.resource, hold.accepted())
+            .await
+            .map_err(|_| SubscribeError::Timeout)??;
+        self.inner.lanes.subscribed(owner, hold.version()).await;
+        Ok(Subscription::new(hold, notices))
+    }
+
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
+    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
+    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+        let inner = Arc::clone(&self.inner);
+        let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
+        let connect = move || {
+            let inner = Arc::clone(&inner);
+            async move { inner.standing().await }
+        };
+        timeout(limit, TaskChanges::listen(connect, tasks, stop)).await.ok()?
+    }
+
+    /// Has its lists read as soon as may be, whatever is known of them.
+    pub fn refresh(&self) {
+        self.inner.rereads.want(&self.inner.wake);
+    }
+
+    /// Carries a client's request to the server. Dropping the future cancels it there.
+    pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+        let started = Instant::now();
+        let reply = self.inner.call(&call).await;
+        // Arguments that cannot be sent are the client's affair: the server was not asked.
+        if !matches!(reply, Err(Error::Arguments(_))) {
+            self.inner.metrics.request(reply.is_ok(), started.elapsed());
+        }
+        reply
+    }
+
+    /// Tells the server that the client in the session `owner` has other roots now.
+    pub async fn roots_changed(&self, owner: &Owner) {
+        self.inner.lanes.roots_changed(owner).await;
+    }
+
+    /// Closes what the server has for the session `owner`, which is over, calls in flight included.
+    pub fn session_ended(&self, owner: &Owner) {
+        self.inner.lanes.close_of(owner);
+    }
+
+    /// Lets go of the server: its sessions are ended, or its processes stopped.
+    pub async fn stop(&self) {
+        self.inner.stop.cancel();
+        let task = self.task.lock().map_or(None, |mut task| task.take());
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(server = self.inner.name, %error, "the upstream's task ended badly");
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.inner.stop.cancel();
+    }
+}

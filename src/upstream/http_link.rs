@@ -1,0 +1,117 @@
+//! One connection by HTTP: what its requests carry, what their statuses mean, and what is still said when they are over.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::connection::END_TIMEOUT;
+use super::error::Error;
+use super::http::{Answer, HttpPeer, Question, routing_headers};
+use super::questions::Begun;
+use super::request::Call;
+use crate::defaults;
+use crate::mcp::{Envelope, Era, Id};
+
+/// HTTP with what every request of this connection carries: revision and session.
+#[derive(Clone, Debug)]
+pub(super) struct HttpLink {
+    /// The server's endpoint.
+    pub(super) http: Arc<HttpPeer>,
+    /// Headers of every request.
+    pub(super) headers: HeaderMap,
+    /// Whether the server opened a session, so that it can also end it.
+    pub(super) has_session: bool,
+    /// What is still said about calls that are over.
+    pub(super) partings: TaskTracker,
+}
+
+impl HttpLink {
+    /// Sends a request, and gives the message that answers it.
+    pub(super) async fn request(
+        &self,
+        era: Era,
+        method: &'static str,
+        call: Option<&Call<'_>>,
+        question: Question<'_>,
+    ) -> Result<Bytes, Error> {
+        let answer = match era {
+            Era::Modern => {
+                let mut headers = self.headers.clone();
+                let named = call
+                    .filter(|call| call.method.target().is_some())
+                    .map(|call| call.target);
+                routing_headers(&mut headers, method, named);
+                if let Some(call) = call {
+                    call.write_param_headers(&mut headers)?;
+                }
+                self.http.ask(&headers, question).await?
+            }
+            Era::Legacy => {
+                let mut parting = Parting {
+                    link: self,
+                    call: question.call,
+                    cancelled: Some(question.id),
+                };
+                let answer = self.http.ask(&self.headers, question).await;
+                parting.cancelled = None;
+                answer?
+            }
+        };
+        checked(&answer, self.has_session)
+    }
+}
+
+/// The message of an answer, or what its status means.
+pub(super) fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error> {
+    match (answer.status, &answer.message) {
+        (401 | 403, _) => Err(Error::Auth(answer.status)),
+        (404, _) if has_session => Err(Error::SessionLost),
+        // Some servers say it with 400, in words that differ; a Legacy server has no other use for it after the handshake.
+        (400, message) if has_session && !message.as_deref().is_some_and(echoes_an_id) => Err(Error::SessionLost),
+        (200..=499, Some(message)) => Ok(message.clone()),
+        (status, _) => Err(Error::Status(status)),
+    }
+}
+
+/// Whether an error speaks of one request, rather than of the session as a whole.
+fn echoes_an_id(message: &[u8]) -> bool {
+    Envelope::parse(message, defaults::JSON_DEPTH_MAX)
+        .is_ok_and(|envelope| envelope.id.and_then(Id::from_raw).is_some())
+}
+
+/// What is still said to a Legacy server when a call is over: that what it asks about it has no answer, and, if nobody
+/// waits for its own answer any more, so much: to it a closed connection means nothing (2025-03-26, transports).
+pub(super) struct Parting<'a> {
+    /// Where it is said.
+    pub(super) link: &'a HttpLink,
+    /// The call whose questions are refused.
+    pub(super) call: Option<&'a Begun>,
+    /// The request that is cancelled, unless it was answered.
+    pub(super) cancelled: Option<u64>,
+}
+
+impl Drop for Parting<'_> {
+    fn drop(&mut self) {
+        let mut messages: Vec<Bytes> = self.call.map(Begun::refuse_questions).unwrap_or_default();
+        messages.extend(self.cancelled.map(|id| {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+            Bytes::from(text)
+        }));
+        let runtime = tokio::runtime::Handle::try_current();
+        if let (false, Ok(runtime)) = (messages.is_empty(), runtime) {
+            let link = self.link.clone();
+            let partings = link.partings.clone();
+            // Best effort: the server may be the very reason why nobody waits.
+            let tell = async move {
+                for message in messages {
+                    drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await);
+                }
+            };
+            runtime.spawn(partings.track_future(tell));
+        }
+    }
+}
