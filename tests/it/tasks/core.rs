@@ -417,6 +417,27 @@ async fn whether_a_tool_or_the_task_failed_is_told_apart() {
 }
 
 #[tokio::test]
+async fn a_server_none_of_whose_tools_wants_to_be_called_for_a_task_makes_none() {
+    let server = Upstream::start(|seen| match seen.method() {
+        "initialize" => seen.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "core", "version": "1"},
+            "capabilities": {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}},
+        })),
+        "tools/list" => seen.result(json!({"tools": [tool("maybe", "optional")]})),
+        _ => upstream::legacy(seen, &json!([])),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let discovered = gateway.modern("server/discover", json!({})).await;
+    assert!(
+        discovered["result"]["capabilities"].get("extensions").is_none(),
+        "{discovered}"
+    );
+    let (status, error) = refused(&gateway, "tasks/get", json!({"taskId": "x"}), takes_tasks()).await;
+    assert_eq!((status, &error["code"]), (404, &json!(-32601)));
+}
+
+#[tokio::test]
 async fn a_client_cancels_its_task() {
     let server = Server::new(&["working"], done()).start().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
