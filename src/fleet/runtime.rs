@@ -290,7 +290,7 @@ impl Keeper {
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
                     upstream: Some(Arc::clone(&serving.upstream)),
                     catalog: state.catalog.clone(),
-                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer.capabilities)),
+                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer, state.catalog.as_deref())),
                 }
             })
             .collect();

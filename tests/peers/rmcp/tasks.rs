@@ -47,7 +47,7 @@ impl ServerHandler for Worker {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let takes_tasks = context.client_capabilities().is_some_and(|own| own.supports_tasks());
-        let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
+        let arguments = request.arguments.clone().unwrap_or_default();
         let seconds = arguments.get("seconds").and_then(Value::as_f64).unwrap_or_default();
         match &*request.name {
             "greet" => Ok(text(&format!(
