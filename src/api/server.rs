@@ -84,6 +84,9 @@ pub struct MCPServerSpec {
     /// How fresh the lists of the server are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
+    /// What is done with lists that cannot be offered as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogPolicy>,
     /// Which federations may use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub federation: Option<FederationPolicy>,
@@ -185,6 +188,26 @@ pub struct Cache {
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
     pub stale_for: Option<Delay>,
+}
+
+/// What is done with lists that cannot be offered as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogPolicy {
+    /// What is not offered when a tool has a schema, an annotation or a name that clients could not use.
+    /// WithholdItem: that tool. WithholdServer: the whole server, until it is mended. Both are told in
+    /// status.catalog.withheld. Default WithholdItem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_invalid: Option<OnInvalid>,
+}
+
+/// What is not offered when a tool cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnInvalid {
+    /// That tool.
+    WithholdItem,
+    /// The whole server.
+    WithholdServer,
 }
 
 /// Which federations may have the server as a member.

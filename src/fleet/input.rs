@@ -10,7 +10,7 @@ use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
-use crate::api::server::{Cache, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
+use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
 use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
 use crate::defaults;
@@ -38,10 +38,16 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
             transport: transport(server),
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
             freshness: freshness(server.spec.cache.as_ref()),
+            withholds_whole: withholds_whole(server),
         },
         refresh: refresh_marks(server),
         endpoint,
     }
+}
+
+fn withholds_whole(server: &MCPServer) -> bool {
+    let policy = server.spec.catalog.as_ref().and_then(|catalog| catalog.on_invalid);
+    policy == Some(OnInvalid::WithholdServer)
 }
 
 /// The planner's view of `federation`. API keys are taken from `references`.

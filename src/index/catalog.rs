@@ -195,6 +195,15 @@ impl Catalog {
         }
     }
 
+    /// The catalog with nothing in it that is offered, because some of it cannot be.
+    #[must_use]
+    pub fn withheld_whole(mut self) -> Self {
+        for list in List::ALL {
+            self.list_mut(list).clear();
+        }
+        self
+    }
+
     /// Leaves an entry of `list` out that has no name or URI.
     pub fn leave_out_nameless(&mut self, list: List) {
         match self.nameless.iter_mut().find(|(known, _)| *known == list) {

@@ -1,4 +1,5 @@
-//! Tools that are not offered: those whose names would act on whatever shows them, and those whose `x-mcp-header`
+//! Tools that are not offered: those whose names would act on whatever shows them, those whose schemas make clients
+//! refuse the whole list, and those whose `x-mcp-header`
 //! annotations are wrong, which are left out where the annotations bind, and mended where they do not.
 
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use super::catalog::Item;
 use crate::mcp::param_headers::{self, InvalidAnnotation, ParamHeaders};
 use crate::mcp::printable::acts_on_the_line;
+use crate::mcp::tool_schema::{self, SchemaDefect};
 use crate::mcp::{Members, object, printable};
 
 /// A tool that its server lists and that is not offered.
@@ -26,6 +28,9 @@ pub enum Defect {
     /// Its annotations bind, and cannot be followed.
     #[error(transparent)]
     Annotation(#[from] InvalidAnnotation),
+    /// Clients cannot read its schemas, and would refuse all tools for it.
+    #[error(transparent)]
+    Schema(#[from] SchemaDefect),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -42,10 +47,13 @@ impl Item {
     /// The tool as it is offered, or why it is not.
     ///
     /// # Errors
-    /// Its name has control characters, or its annotations are wrong.
+    /// Its name has control characters, its schemas cannot be used, or its annotations are wrong.
     pub fn offered(self, annotations: Annotations) -> Result<Self, Withheld> {
         if self.key.chars().any(acts_on_the_line) {
             return Err(Withheld::new(&self.key, Defect::Name));
+        }
+        if let Some(defect) = tool_schema::defect(self.raw.get()) {
+            return Err(Withheld::new(&self.key, defect.into()));
         }
         self.annotated(annotations)
     }
@@ -90,6 +98,7 @@ impl Defect {
         match self {
             Self::Name => "InvalidName",
             Self::Annotation(annotation) => annotation.reason(),
+            Self::Schema(schema) => schema.reason(),
         }
     }
 }
@@ -101,8 +110,9 @@ mod tests {
     use super::*;
     use crate::index::List;
 
-    const WRONG: &str = r#"{ "name": "t", "inputSchema": {"properties": {"a": {"x-mcp-header": "A b", "type": "string"}} } , "k": 1.0}"#;
-    const RIGHT: &str = r#"{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"A","type":"string"}}}}"#;
+    const WRONG: &str = r#"{ "name": "t", "inputSchema": {"type": "object", "properties": {"a": {"x-mcp-header": "A b", "type": "string"}} } , "k": 1.0}"#;
+    const RIGHT: &str =
+        r#"{"name":"t","inputSchema":{"type":"object","properties":{"a":{"x-mcp-header":"A","type":"string"}}}}"#;
 
     fn offered(tool: &str, annotations: Annotations) -> Result<Item, Withheld> {
         let raw = serde_json::from_str(tool).unwrap();
@@ -135,7 +145,11 @@ mod tests {
         }
         for name in ["list_repos", "a b", "文件", "admin.tools/list-1", "naïve"] {
             assert!(
-                offered(&format!(r#"{{"name":"{name}"}}"#), Annotations::Inert).is_ok(),
+                offered(
+                    &format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#),
+                    Annotations::Inert
+                )
+                .is_ok(),
                 "{name}"
             );
         }
@@ -146,7 +160,7 @@ mod tests {
         let item = offered(WRONG, Annotations::Inert).unwrap();
         assert_eq!(
             item.raw.get(),
-            r#"{ "name": "t", "inputSchema": {"properties": {"a": { "type": "string"}} } , "k": 1.0}"#
+            r#"{ "name": "t", "inputSchema": {"type": "object", "properties": {"a": { "type": "string"}} } , "k": 1.0}"#
         );
         assert_eq!(item.param_headers, None);
         let unreadable = WRONG.replace("\"A b\"", r#""A b", "x": "\ud800""#);

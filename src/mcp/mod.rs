@@ -24,6 +24,7 @@ pub mod shape;
 pub mod sse;
 pub mod subscription;
 pub mod task;
+pub mod tool_schema;
 pub mod toon;
 pub mod version;
 

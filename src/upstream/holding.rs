@@ -44,6 +44,8 @@ pub(super) struct Inner {
     pub(super) timeouts: Timeouts,
     /// How fresh its lists are kept.
     pub(super) freshness: Freshness,
+    /// Whether nothing is offered as long as one of its tools cannot be.
+    pub(super) withholds_whole: bool,
     /// What all connections to it have in common.
     pub(super) known: Arc<Known>,
     /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
@@ -73,6 +75,7 @@ impl Upstream {
             transport,
             notifications,
             freshness,
+            withholds_whole,
         } = terms;
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
@@ -81,6 +84,7 @@ impl Upstream {
             endpoint,
             timeouts,
             freshness,
+            withholds_whole,
             known: Arc::new(Known::new(pin, transport, notifications, metrics.clone())),
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),

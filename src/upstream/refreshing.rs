@@ -39,7 +39,10 @@ impl Inner {
     /// Reads the catalog over `connection` and publishes both.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
-        let catalog = lists::read_catalog(connection, self.timeouts).await?;
+        let mut catalog = lists::read_catalog(connection, self.timeouts).await?;
+        if self.withholds_whole && !catalog.withheld.is_empty() {
+            catalog = catalog.withheld_whole();
+        }
         self.tell_left_out(&catalog);
         for list in List::ALL {
             self.metrics.items(list, catalog.list(list).len());

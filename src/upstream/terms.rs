@@ -20,6 +20,8 @@ pub struct Terms {
     pub notifications: bool,
     /// How fresh its lists are kept.
     pub freshness: Freshness,
+    /// Whether nothing of the server is offered as long as one of its tools cannot be.
+    pub withholds_whole: bool,
 }
 
 /// How fresh the lists of a server are kept.
@@ -51,6 +53,7 @@ impl Default for Terms {
             transport: HttpTransport::Auto,
             notifications: true,
             freshness: Freshness::default(),
+            withholds_whole: false,
         }
     }
 }

@@ -315,3 +315,32 @@ async fn texts_of_json_become_toon_where_a_federation_wants_it_and_all_else_stay
         assert_eq!(told["structuredContent"], result["structuredContent"]);
     }
 }
+
+#[tokio::test]
+async fn a_tool_with_a_schema_that_clients_choke_on_is_withheld_and_nothing_else_unless_its_server_is_to_be() {
+    let bad = json!([
+        {"name": "good", "inputSchema": {"type": "object"}},
+        {"name": "typed", "inputSchema": {"type": "int"}},
+        {"name": "lost", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}}}},
+    ]);
+    let first = Upstream::start(move |seen| upstream::modern(seen, &bad)).await;
+    let second = server(&["x", "y"]).await;
+    let servers = [("a", first.address), ("b", second.address)];
+    let mut gateway = TestGateway::ready(&servers).await;
+    assert_eq!(names(&gateway).await, ["a__good", "b__x", "b__y"]);
+    let observed = gateway.until(|_| true).await;
+    let catalog = observed
+        .servers
+        .values()
+        .find_map(|server| server.catalog.clone().filter(|c| c.tools == 1));
+    let withheld: Vec<_> = catalog.unwrap().withheld.into_iter().map(|tool| tool.name).collect();
+    assert_eq!(withheld, ["typed", "lost"]);
+
+    let mut strict = plan(&servers);
+    strict.servers[0].terms.withholds_whole = true;
+    gateway.input.send_replace(strict.into());
+    gateway
+        .until(|o| o.federations.values().all(|f| f.index.tools == 2))
+        .await;
+    assert_eq!(names(&gateway).await, ["b__x", "b__y"]);
+}

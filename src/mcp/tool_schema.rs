@@ -1,0 +1,242 @@
+//! Schemas of tools that no client could use: one of them makes clients refuse the whole list that it stands in.
+//!
+//! Looked for is what breaks readers, not everything that JSON Schema 2020-12 forbids: the root of another type, types
+//! that do not exist, and references into the schema that lead nowhere. Nothing is ever fetched.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::object::Members;
+
+/// What is wrong with a tool's schemas.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaDefect {
+    /// It has none for its arguments.
+    #[error("it has no inputSchema; the server must give it one, {{\"type\":\"object\"}} at least")]
+    Missing,
+    /// The schema of its arguments is of another type.
+    #[error("the root of its inputSchema is not of type \"object\"; the server must mend it")]
+    Root,
+    /// A part is of a type that does not exist.
+    #[error("{0} is of a type that JSON Schema does not know; the server must mend it")]
+    Type(String),
+    /// A reference into the schema leads nowhere.
+    #[error("{0} refers to something that its schema does not have; the server must mend it")]
+    Reference(String),
+    /// A list of required properties is no list of names.
+    #[error("{0} must be a list of names; the server must mend it")]
+    Required(String),
+}
+
+impl SchemaDefect {
+    /// One CamelCase word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "SchemaMissing",
+            Self::Root => "SchemaNotAnObject",
+            Self::Type(_) => "SchemaType",
+            Self::Reference(_) => "SchemaReference",
+            Self::Required(_) => "SchemaRequired",
+        }
+    }
+}
+
+/// The first thing that is wrong with the schemas of `tool`, a descriptor.
+pub fn defect(tool: &str) -> Option<SchemaDefect> {
+    let members = Members::parse(tool)?;
+    let Some(input) = members.get("inputSchema") else {
+        return Some(SchemaDefect::Missing);
+    };
+    let read = |raw: &str| serde_json::from_str::<Value>(raw).ok();
+    let input = read(input.get());
+    let Some(input) = input.filter(|input| input.get("type") == Some(&Value::from("object"))) else {
+        return Some(SchemaDefect::Root);
+    };
+    let output = members.get("outputSchema").and_then(|raw| read(raw.get()));
+    Checked::of(&input)
+        .schema(&input, "inputSchema")
+        .or_else(|| output.and_then(|output| Checked::of(&output).schema(&output, "outputSchema")))
+}
+
+/// A schema that is looked through.
+struct Checked<'s> {
+    root: &'s Value,
+    /// Whether references can be followed here: parts that name themselves would have to be told apart.
+    follows: bool,
+}
+
+impl<'s> Checked<'s> {
+    fn of(root: &'s Value) -> Self {
+        Self {
+            root,
+            follows: !has_own_names(root, true),
+        }
+    }
+
+    /// What is wrong with `schema`, which stands at `path`.
+    fn schema(&self, schema: &Value, path: &str) -> Option<SchemaDefect> {
+        let members = schema.as_object()?;
+        let wrong_type = match members.get("type") {
+            None => false,
+            Some(Value::Array(types)) => types.is_empty() || !types.iter().all(is_type),
+            Some(one) => !is_type(one),
+        };
+        if wrong_type {
+            return Some(SchemaDefect::Type(path.to_owned()));
+        }
+        if let Some(required) = members.get("required")
+            && !required
+                .as_array()
+                .is_some_and(|names| names.iter().all(Value::is_string))
+        {
+            return Some(SchemaDefect::Required(format!("{path}/required")));
+        }
+        if let Some(reference) = members.get("$ref").and_then(Value::as_str)
+            && self.follows
+            && !self.leads_somewhere(reference)
+        {
+            return Some(SchemaDefect::Reference(path.to_owned()));
+        }
+        members.iter().find_map(|(name, part)| {
+            let path = || format!("{path}/{name}");
+            match name.as_str() {
+                name if OF_SCHEMAS_BY_NAME.contains(&name) => {
+                    let mut parts = part.as_object()?.iter();
+                    parts.find_map(|(key, part)| self.schema(part, &format!("{}/{key}", path())))
+                }
+                name if OF_SCHEMAS.contains(&name) => match part {
+                    Value::Array(parts) => parts.iter().find_map(|part| self.schema(part, &path())),
+                    part => self.schema(part, &path()),
+                },
+                _ => None,
+            }
+        })
+    }
+
+    /// Whether a reference is one into this schema that leads to a part of it, or one to elsewhere.
+    fn leads_somewhere(&self, reference: &str) -> bool {
+        let Some(fragment) = reference.strip_prefix('#') else {
+            return true;
+        };
+        let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8();
+        let fragment = fragment.unwrap_or(Cow::Borrowed(""));
+        if fragment.is_empty() || fragment.starts_with('/') {
+            self.root.pointer(&fragment).is_some()
+        } else {
+            has_anchor(self.root, &fragment)
+        }
+    }
+}
+
+/// Members that hold schemas by name.
+const OF_SCHEMAS_BY_NAME: [&str; 5] = [
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "dependentSchemas",
+];
+/// Members that are a schema, or a list of some.
+const OF_SCHEMAS: [&str; 15] = [
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+];
+
+fn is_type(value: &Value) -> bool {
+    const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
+    value.as_str().is_some_and(|name| TYPES.contains(&name))
+}
+
+/// Whether a part below the root has an `$id` of its own, from which references in it would begin.
+fn has_own_names(schema: &Value, is_root: bool) -> bool {
+    match schema {
+        Value::Object(members) => {
+            !is_root && members.get("$id").is_some_and(Value::is_string)
+                || members.values().any(|part| has_own_names(part, false))
+        }
+        Value::Array(parts) => parts.iter().any(|part| has_own_names(part, false)),
+        _ => false,
+    }
+}
+
+fn has_anchor(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let is_it = |key| members.get(key).and_then(Value::as_str) == Some(name);
+            is_it("$anchor") || is_it("$dynamicAnchor") || members.values().any(|part| has_anchor(part, name))
+        }
+        Value::Array(parts) => parts.iter().any(|part| has_anchor(part, name)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(input: Value) -> Option<&'static str> {
+        let defect = defect(&json!({"name": "t", "inputSchema": input}).to_string());
+        defect.map(|defect| defect.reason())
+    }
+
+    #[test]
+    fn what_breaks_readers_is_found_wherever_a_schema_may_stand() {
+        let deep = |part: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": {"anyOf": [{"type": "null"}, part]}}}});
+        for (schema, expected) in [
+            (json!({"type": "int"}), "SchemaNotAnObject"),
+            (json!({}), "SchemaNotAnObject"),
+            (json!({"type": ["object", "null"]}), "SchemaNotAnObject"),
+            (json!(true), "SchemaNotAnObject"),
+            (deep(json!({"type": "int"})), "SchemaType"),
+            (deep(json!({"type": ["string", 7]})), "SchemaType"),
+            (deep(json!({"type": []})), "SchemaType"),
+            (deep(json!({"$ref": "#/$defs/gone"})), "SchemaReference"),
+            (deep(json!({"$ref": "#gone"})), "SchemaReference"),
+            (json!({"type": "object", "required": "a"}), "SchemaRequired"),
+            (
+                json!({"type": "object", "$defs": {"x": {"type": "strin"}}}),
+                "SchemaType",
+            ),
+        ] {
+            assert_eq!(of(schema.clone()), Some(expected), "{schema}");
+        }
+        assert_eq!(defect(r#"{"name":"t"}"#), Some(SchemaDefect::Missing));
+        let output = json!({"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "#/$defs/x"}});
+        assert!(matches!(defect(&output.to_string()), Some(SchemaDefect::Reference(at)) if at == "outputSchema"));
+    }
+
+    #[test]
+    fn what_readers_can_use_is_left_alone() {
+        for schema in [
+            json!({"type": "object"}),
+            json!({"type": "object", "properties": {"type": {"type": "string"}, "required": {"enum": [{"type": "int"}]}}}),
+            json!({"type": "object", "properties": {"a": true, "b": {"const": {"$ref": "#/gone"}}}}),
+            json!({"type": "object", "$defs": {"a/b": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a~1b"}}}),
+            json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/a%20b"}}, "$defs": {"a b": {}}}),
+            json!({"type": "object", "properties": {"x": {"$ref": "#here", "y": 1}}, "$defs": {"h": {"$anchor": "here"}}}),
+            json!({"type": "object", "properties": {"x": {"$ref": "#"}, "far": {"$ref": "https://a.example/s.json#/x"}}}),
+            json!({"type": "object", "$defs": {"n": {"$id": "n", "$defs": {"m": {}}, "$ref": "#/$defs/m"}}}),
+            json!({"type": "object", "properties": {"x": {"type": ["string", "null"]}}, "required": ["x"]}),
+        ] {
+            assert_eq!(of(schema.clone()), None, "{schema}");
+        }
+        let output = json!({"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}});
+        assert_eq!(defect(&output.to_string()), None);
+    }
+}
