@@ -159,6 +159,12 @@ pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 pub const TASK_POLLS_IN_VAIN: usize = 5;
 /// Most questions of one task that are put to a client which knows nothing of it.
 pub const TASK_QUESTIONS_MAX: usize = 64;
+/// Tasks that are kept in this process, since their clients can be asked something; more are begun without that.
+pub const KEPT_TASKS_MAX: usize = 1_024;
+/// Most bytes of the results of them; a task that comes to more has failed.
+pub const KEPT_TASK_BYTES_MAX: usize = 64 << 20;
+/// A task that is kept is cancelled after this long if it is not over, and forgotten.
+pub const KEPT_TASK_TTL: Duration = Duration::from_secs(60 * 60);
 /// Longest name that a server may give to a task.
 pub const TASK_ID_MAX: usize = 1 << 10;
 /// Most tasks that one subscription is told of.

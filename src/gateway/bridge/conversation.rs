@@ -74,13 +74,18 @@ impl Conversation {
     /// Goes on until the server answers. `None`: it asked before, and the client has to be asked.
     pub(super) async fn until_asked(&mut self, asker: Asker<'_>) -> Option<Result<Reply, Error>> {
         self.ear.relay_to(asker.relay());
+        self.until_questions(asker.features).await
+    }
+
+    /// The same for a client with these `features`, without anybody who hears what is said before.
+    pub(super) async fn until_questions(&mut self, features: &Features) -> Option<Result<Reply, Error>> {
         loop {
             let first = tokio::select! {
                 biased;
                 reply = self.work.done() => return Some(reply),
                 Some(first) = self.questions.recv() => first,
             };
-            self.take_in(first, asker.features);
+            self.take_in(first, features);
             // Servers ask several things at once; the client is then asked once.
             let window = sleep(defaults::QUESTIONS_WINDOW);
             tokio::pin!(window);
@@ -88,7 +93,7 @@ impl Conversation {
                 tokio::select! {
                     biased;
                     reply = self.work.done() => return Some(reply),
-                    Some(further) = self.questions.recv() => self.take_in(further, asker.features),
+                    Some(further) = self.questions.recv() => self.take_in(further, features),
                     () = &mut window => break,
                 }
             }
@@ -97,6 +102,11 @@ impl Conversation {
                 return None;
             }
         }
+    }
+
+    /// What the client has to be asked, by whoever answers it from now on.
+    pub(super) fn take_questions(&mut self) -> Vec<Pending> {
+        std::mem::take(&mut self.pending)
     }
 
     /// What the server asked for in vain.
@@ -169,14 +179,8 @@ impl Conversation {
             .iter()
             .map(|pending| (pending.key.clone(), pending.asked.kind, pending.params.clone()))
             .collect();
-        let hop = asker.hop;
-        let principal = hop.request.principal.name();
-        let place = Place {
-            caller: principal.map(|principal| (hop.federation.name.clone(), principal.to_owned())),
-            server: hop.member.server.clone(),
-            lanes: hop.upstream.lanes_max(),
-        };
-        match hop.request.bridge.parked.put(name, self, place) {
+        let parked = &asker.hop.request.bridge.parked;
+        match parked.put(name, self, Place::of(asker.hop)) {
             Ok(()) => {
                 let questions = questions
                     .iter()
@@ -195,10 +199,12 @@ impl Conversation {
 
 /// A question that the client has to answer.
 #[derive(Debug)]
-struct Pending {
-    key: String,
-    params: String,
-    asked: Asked,
+pub(super) struct Pending {
+    /// What the client knows it by.
+    pub(super) key: String,
+    /// Its params, in the words of the client's revision.
+    pub(super) params: String,
+    pub(super) asked: Asked,
 }
 
 /// Hears a server for a client that comes and goes.

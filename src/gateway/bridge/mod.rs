@@ -12,6 +12,7 @@
 
 mod asks;
 mod conversation;
+mod kept;
 mod lacks;
 mod legacy_client;
 mod modern_client;
@@ -27,7 +28,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(super) use self::kept::Detail as KeptDetail;
+
 use self::asks::Asks;
+use self::kept::Kept;
 use self::parked::Parked;
 use self::state::Used;
 use super::answer::Answer;
@@ -50,6 +54,8 @@ pub struct Bridge {
     sessions: Arc<Sessions>,
     asks: Arc<Asks>,
     parked: Arc<Parked>,
+    /// Tasks that are kept here.
+    pub(super) kept: Arc<Kept>,
     used: Used,
     /// What sessions asked for.
     pub(super) wishes: Arc<Wishes>,
@@ -62,6 +68,7 @@ impl Bridge {
             sessions,
             asks: Arc::default(),
             parked: Arc::default(),
+            kept: Arc::default(),
             used: Used::default(),
             wishes,
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep};
 
+use super::Hop;
 use super::conversation::Conversation;
 use crate::defaults;
 use crate::gateway::session::SessionId;
@@ -109,6 +110,28 @@ impl Parked {
 }
 
 impl Place {
+    /// Where the call of `hop` waits.
+    pub(super) fn of(hop: Hop<'_>) -> Self {
+        let principal = hop.request.principal.name();
+        Self {
+            caller: principal.map(|principal| (hop.federation.name.clone(), principal.to_owned())),
+            server: hop.member.server.clone(),
+            lanes: hop.upstream.lanes_max(),
+        }
+    }
+
+    /// Whether its caller may have one more of `most` beside the calls in these places, and one more connection to the
+    /// server beside those that are `busy`.
+    pub(super) fn has_room_beside<'p>(&self, places: impl Iterator<Item = (&'p Self, bool)>, most: usize) -> bool {
+        let own = places.filter(|(place, _)| place.caller == self.caller);
+        let (mut all, mut here) = (0, 0);
+        for (place, is_busy) in own {
+            all += 1;
+            here += usize::from(is_busy && place.server == self.server);
+        }
+        all < self.share_of(most) && here < self.share_of(self.lanes)
+    }
+
     /// Of the calls of this caller, to this server or to all, the one that has waited longest, if there is no room for
     /// one more in its share.
     fn longest_beyond_share(&self, waiting: &HashMap<SessionId, Waiting>) -> Option<SessionId> {
@@ -190,6 +213,21 @@ mod tests {
         assert_eq!(parked.lock().len(), share + 1);
         park(&parked, place("alice", "last"));
         assert!(parked.take(first.0).is_none() && parked.take(other.0).is_some());
+    }
+
+    #[test]
+    fn a_caller_has_room_up_to_its_share_of_all_and_of_a_servers_connections() {
+        let most = defaults::PARKED_SHARE * 2;
+        let alice = Place {
+            lanes: defaults::PARKED_SHARE,
+            ..place("alice", "s")
+        };
+        let (elsewhere, bob) = (place("alice", "t"), place("bob", "s"));
+        let has_room = |others: &[(&Place, bool)]| alice.has_room_beside(others.iter().copied(), most);
+        assert!(has_room(&[(&bob, true), (&bob, true), (&elsewhere, true)]));
+        assert!(has_room(&[(&alice, false)]), "one that is over has no connection");
+        assert!(!has_room(&[(&alice, true)]));
+        assert!(!has_room(&[(&elsewhere, false), (&elsewhere, true)]));
     }
 
     #[tokio::test]

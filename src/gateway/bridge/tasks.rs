@@ -1,9 +1,10 @@
 //! Calls of Modern clients that become tasks of the extension, whatever kind of task the server makes of them.
 
+use super::lacks::Lacks;
 use super::modern_client::Asker;
 use crate::defaults;
 use crate::gateway::answer::Answer;
-use crate::gateway::tasks::Route;
+use crate::gateway::tasks::{Keeper, Route};
 use crate::mcp::Features;
 use crate::mcp::task::{self, Kind, Task};
 use crate::metrics::Outcome;
@@ -11,9 +12,15 @@ use crate::upstream::{Body, Call, TaskCall};
 
 /// Calls a tool of a Legacy server for a task, and gives that to the client.
 ///
-/// Nothing of the client is declared to the server: questions in such a task would come where nobody listens, and the
-/// task is found again by whoever calls by the same name, on a connection that goes by nothing else.
+/// For a client that can be asked something the call goes on here. Otherwise nothing is kept: nothing is declared to the
+/// server either, so that the task is found again by whoever calls by the same name, on a connection that goes by
+/// nothing else.
 pub(super) async fn begin(asker: Asker<'_>) -> Answer {
+    if asker.features.is_interactive()
+        && let Some(answer) = kept(asker)
+    {
+        return answer;
+    }
     let silent = Features::default();
     let call = asker.hop.call(&silent, asker.owner(), None);
     let call = Call {
@@ -30,7 +37,7 @@ pub(super) async fn begin(asker: Asker<'_>) -> Answer {
     };
     match made {
         Some(task) => created(asker, &task),
-        None => asker.arrived(&reply, &super::lacks::Lacks::default()),
+        None => asker.arrived(&reply, &Lacks::default()),
     }
 }
 
@@ -42,13 +49,27 @@ pub(super) fn relayed(asker: Asker<'_>, result: &str) -> Answer {
     }
 }
 
+/// The call as a task that is kept here; `None` where there is no room for one.
+fn kept(asker: Asker<'_>) -> Option<Answer> {
+    let kept = &asker.hop.request.bridge.kept;
+    let name = kept.begin(asker)?;
+    let told = kept.told(&name)?;
+    let task = Task::read(&told.task, Kind::Core)?;
+    Some(named(asker, &task, Keeper::Gateway))
+}
+
 fn created(asker: Asker<'_>, task: &Task<'_>) -> Answer {
-    let hop = asker.hop;
     if task.id.len() > defaults::TASK_ID_MAX {
         let why = format!("the name of its task is longer than {} bytes", defaults::TASK_ID_MAX);
-        return hop.failed(&why);
+        return asker.hop.failed(&why);
     }
+    named(asker, task, Keeper::Server)
+}
+
+fn named(asker: Asker<'_>, task: &Task<'_>, keeper: Keeper) -> Answer {
+    let hop = asker.hop;
     let route = Route {
+        keeper,
         server: &hop.member.server,
         tool: &hop.target.original,
         task: &task.id,

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, unfold};
 
-use super::Route;
+use super::{Keeper, Route};
 use crate::defaults;
 use crate::gateway::visit::Visit;
 use crate::index::Audience;
@@ -66,6 +66,8 @@ fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTre
     let mut wanted = BTreeMap::new();
     for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
         let found = Route::find(name, federation, &visit.principal, &visit.shared.bridge);
+        // Of those that are kept here nothing is told unasked.
+        let found = found.filter(|found| found.keeper == Keeper::Server);
         let member = found.as_ref().and_then(|found| found.member(federation, audience));
         if let Some((found, member)) = found.as_ref().zip(member)
             && let Some(upstream) = &member.upstream

@@ -2,10 +2,12 @@
 //!
 //! A task stays with the server that made it. Its name says which one that is, so that every replica can carry what is
 //! asked of it. Those of 2025-11-25 servers are told in the extension's words by [`core`]; where such a server keeps
-//! them by session, they can be asked for only where that session is: in the replica that made them.
+//! them by session, they can be asked for only where that session is: in the replica that made them. So it is with those
+//! whose client can be asked something, which are [`kept`] here.
 
 mod changes;
 mod core;
+mod kept;
 mod name;
 
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Error, Owner, Reply, TaskCall, Upstream};
 
 pub(super) use self::changes::Changes;
-pub(super) use self::name::Route;
+pub(super) use self::name::{Keeper, Route};
 
 /// Carries out `tasks/get`, `tasks/update` or `tasks/cancel`.
 pub(super) async fn carry(federation: &Federation, request: Request<'_>) -> Answer {
@@ -57,9 +59,10 @@ pub(super) async fn carry(federation: &Federation, request: Request<'_>) -> Answ
         name: &name,
         found,
     };
-    match upstream.revision().map(|revision| revision.era()) {
-        Some(Era::Legacy) => core::carry(errand).await,
-        Some(Era::Modern) | None => relay(errand).await,
+    match (found.keeper, upstream.revision().map(|revision| revision.era())) {
+        (Keeper::Gateway, _) => kept::carry(errand),
+        (Keeper::Server, Some(Era::Legacy)) => core::carry(errand).await,
+        (Keeper::Server, Some(Era::Modern) | None) => relay(errand).await,
     }
 }
 

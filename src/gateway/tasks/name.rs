@@ -6,20 +6,32 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::gateway::session::FederationKeys;
 
+/// Who has a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::gateway) enum Keeper {
+    /// The server that made it.
+    Server,
+    /// This gateway, in the process that began it.
+    Gateway,
+}
+
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::gateway) struct Route<'a> {
+    /// Who has it.
+    pub(in crate::gateway) keeper: Keeper,
     /// The name of the server, `namespace/name`.
     pub(in crate::gateway) server: &'a str,
     /// The tool whose call it is, as the server knows it.
     pub(in crate::gateway) tool: &'a str,
-    /// What the server calls the task.
+    /// What its keeper calls it.
     pub(in crate::gateway) task: &'a str,
 }
 
 /// A route that a client has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
+    pub(super) keeper: Keeper,
     pub(super) server: String,
     pub(super) tool: String,
     pub(super) task: String,
@@ -28,7 +40,7 @@ pub(super) struct Found {
 /// The name of the task at `route` for `principal`; one that access has no name for knows it by this name alone. It is
 /// the same whenever it is made, as long as the keys are.
 pub(super) fn seal(route: Route<'_>, principal: Option<&str>, keys: &FederationKeys) -> String {
-    let place = URL_SAFE_NO_PAD.encode([route.server, route.tool, route.task].join("\0"));
+    let place = URL_SAFE_NO_PAD.encode([route.keeper.as_str(), route.server, route.tool, route.task].join("\0"));
     let signature = URL_SAFE_NO_PAD.encode(keys.sign_state(&signed(&place, principal)));
     format!("{place}.{signature}")
 }
@@ -41,13 +53,30 @@ pub(super) fn open(name: &str, principal: Option<&str>, keys: &FederationKeys) -
         return None;
     }
     let place = String::from_utf8(URL_SAFE_NO_PAD.decode(place).ok()?).ok()?;
-    let (server, rest) = place.split_once('\0')?;
+    let (keeper, rest) = place.split_once('\0')?;
+    let (server, rest) = rest.split_once('\0')?;
     let (tool, task) = rest.split_once('\0')?;
     Some(Found {
+        keeper: Keeper::parse(keeper)?,
         server: server.to_owned(),
         tool: tool.to_owned(),
         task: task.to_owned(),
     })
+}
+
+impl Keeper {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "s",
+            Self::Gateway => "g",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Server, Self::Gateway]
+            .into_iter()
+            .find(|keeper| keeper.as_str() == name)
+    }
 }
 
 /// What is signed. The state of a request begins otherwise, so that neither can be taken for the other, and a place has
@@ -69,6 +98,7 @@ mod tests {
     use crate::gateway::session::Keyring;
 
     const ROUTE: Route<'_> = Route {
+        keeper: Keeper::Server,
         server: "ns/s",
         tool: "job",
         task: "t 1",
@@ -124,7 +154,7 @@ mod tests {
             let keys = keys(7, "ns/fed");
             let name = seal(Route { task: &task, ..ROUTE }, principal.as_deref(), &keys);
             let found = open(&name, principal.as_deref(), &keys).unwrap();
-            prop_assert_eq!(found, Found { server: "ns/s".into(), tool: "job".into(), task });
+            prop_assert_eq!((&*found.server, &*found.tool, &*found.task), ("ns/s", "job", task.as_str()));
         }
 
         #[test]

@@ -8,11 +8,13 @@ use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::version::{Era, Revision};
 use crate::mcp::{content, meta, shape};
 
-/// What a task of 2025-11-25 came to.
+/// What a task of 2025-11-25 waits for, or came to.
 #[derive(Clone, Copy, Debug)]
 pub enum Detail<'a> {
     /// Whatever the task itself says: nothing, of one of 2025-11-25.
     Own,
+    /// The object of questions that it waits with.
+    Questions(&'a str),
     /// The result of the tool, whether it failed or not.
     Result(&'a str),
     /// A JSON-RPC error.
@@ -83,6 +85,7 @@ fn write_detailed(object: &mut ObjectWriter<'_>, task: &Task<'_>, detail: Detail
     let status = match (detail, task.kind, task.status) {
         (Detail::Result(_), ..) => Status::Completed,
         (Detail::Error(_), ..) => Status::Failed,
+        (Detail::Questions(_), ..) => Status::InputRequired,
         // Nothing is asked of the client of such a task.
         (Detail::Own, Kind::Core, Status::InputRequired) => Status::Working,
         (Detail::Own, _, status) => status,
@@ -95,6 +98,7 @@ fn write_detailed(object: &mut ObjectWriter<'_>, task: &Task<'_>, detail: Detail
                 write_error(object, error);
             }
         }
+        Detail::Questions(questions) => object.member("inputRequests", questions),
         Detail::Result(result) => {
             write_others(object, task, |_| true);
             write_result(object, result);
@@ -299,6 +303,10 @@ mod tests {
             (&json!("failed"), &json!(-5))
         );
         assert!(told.get("result").is_none());
+        let questions = r#"{"q":{"method":"roots/list","params":{}}}"#;
+        let asking = detailed(&core("working"), Kind::Core, Detail::Questions(questions));
+        assert_eq!(asking["status"], "input_required");
+        assert_eq!(asking["inputRequests"]["q"]["method"], "roots/list");
         let waiting = detailed(&core("input_required"), Kind::Core, Detail::Own);
         assert_eq!(waiting["status"], "working", "it would have to name its questions");
     }

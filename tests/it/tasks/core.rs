@@ -67,6 +67,11 @@ impl Server {
                 (name, None) => seen.result(json!({"content": [{"type": "text", "text": name}]})),
             },
             "tasks/get" | "tasks/result" | "tasks/cancel" if !is_known => seen.error(200, -32602, "no such task"),
+            "tasks/get" if state.looks[0] == "broken" => {
+                state.looks.remove(0);
+                Answer::status(503)
+            }
+            "tasks/get" if state.looks[0] == "lost" => Answer::status(404),
             "tasks/get" if state.is_cancelled => seen.result(task("cancelled")),
             "tasks/get" => {
                 let status = state.looks[0];
@@ -260,6 +265,71 @@ async fn what_a_server_asks_in_a_task_reaches_whoever_waits_for_it() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_tasks_is_asked_in_its_task() {
+    let server = Server::new(&["working", "input_required"], done()).start().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let mut capabilities = takes_tasks();
+    capabilities["elicitation"] = json!({"form": {}});
+    let of_client = async |method: &str, params: Value| {
+        let mut answer = ask(&gateway, method, params, capabilities.clone(), &[]).await.json();
+        assert!(answer.get("result").is_some(), "{method}: {answer}");
+        answer["result"].take()
+    };
+    let made = of_client("tools/call", json!({"name": "s__job"})).await;
+    assert_eq!(
+        (&made["resultType"], &made["status"]),
+        (&json!("task"), &json!("working"))
+    );
+    let name = made["taskId"].as_str().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let asking = loop {
+        let task = of_client("tasks/get", json!({"taskId": name})).await;
+        if task["status"] == "input_required" {
+            break task;
+        }
+        assert!(Instant::now() < deadline, "never asked: {task}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let (key, question) = asking["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["params"]["message"], "Name?");
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    let update = json!({"taskId": name, "inputResponses": {key: answer, "other": {}}});
+    of_client("tasks/update", update).await;
+    let task = over(&gateway, name).await;
+    assert_eq!((&task["status"], &task["taskId"]), (&json!("completed"), &json!(name)));
+    assert_eq!(task["result"]["content"][0]["text"], "\"Ada\"");
+
+    let server = Server::new(&["working"], done()).start().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let made = ask(&gateway, "tools/call", json!({"name": "s__job"}), capabilities, &[])
+        .await
+        .json();
+    let name = made["result"]["taskId"].as_str().unwrap();
+    eventually("made", || !server.seen_of("tasks/get").is_empty()).await;
+    result(&gateway, "tasks/cancel", json!({"taskId": name})).await;
+    assert_eq!(over(&gateway, name).await["status"], "cancelled");
+    eventually("cancelled", || !server.seen_of("tasks/cancel").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_now_and_then_is_borne_and_one_that_lost_the_task_is_called_no_second_time() {
+    let server = Server::new(&["broken", "broken", "completed"], done()).start().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let answer = legacy_call(&gateway, "s__job").await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+
+    let server = Server::new(&["lost"], done()).start().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let error = legacy_call(&gateway, "s__job").await["error"].take();
+    assert_eq!(error["code"], -32603);
+    assert!(
+        error["message"].as_str().unwrap().contains("the task was given up"),
+        "{error}"
+    );
+    assert_eq!(server.seen_of("tools/call").len(), 1);
+}
+
+#[tokio::test]
 async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
     let server = Server::new(&["working"], done()).start().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
@@ -360,18 +430,13 @@ async fn a_task_that_the_server_forgot_is_unknown() {
     let server = Server::new(&["working"], done()).start().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     let name = task_of(&gateway, json!({"name": "s__job"})).await;
-    let forgetful = Upstream::start_at(
-        {
-            let address = server.address;
-            drop(server);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            address
-        },
-        |seen| match seen.method() {
-            "tasks/get" | "tasks/cancel" => seen.error(200, -32602, "no such task"),
-            _ => upstream::legacy(seen, &json!([])),
-        },
-    )
+    let address = server.address;
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let forgetful = Upstream::start_at(address, |seen| match seen.method() {
+        "tasks/get" | "tasks/cancel" => seen.error(200, -32602, "no such task"),
+        _ => upstream::legacy(seen, &json!([])),
+    })
     .await;
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let params = json!({"taskId": name, "inputResponses": {}});

@@ -262,7 +262,7 @@ async fn a_name_that_is_unknown_forged_or_forgotten_names_no_task() {
     let server = tasks.server().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     let name = task_of(&gateway, json!({"name": "s__job"})).await;
-    for wrong in ["t-1", "", "a.b", &format!("{name}x"), &format!("x{name}")] {
+    for wrong in ["t-1", "", "a.b", &format!("{name}x"), &name.replacen('.', "", 1)] {
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             let params = json!({"taskId": wrong, "inputResponses": {}});
             let (_, error) = refused(&gateway, method, params, takes_tasks()).await;
@@ -327,6 +327,41 @@ async fn a_task_is_of_the_principal_whose_call_became_it() {
     assert_eq!(get(ALICE).await["result"]["status"], "working");
     assert_eq!(get(BOB).await["error"]["code"], -32602);
     assert_eq!(server.seen_of("tasks/get").len(), 1);
+}
+
+#[tokio::test]
+async fn a_task_is_out_of_reach_for_whoever_may_not_use_its_tool_any_more() {
+    let server = Tasks::default().server().await;
+    let ruled = |tools: &str| {
+        let mut plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
+        let rules = json!([{"principals": ["alice"], "names": [tools]}]);
+        plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
+        plan
+    };
+    let mut gateway = TestGateway::start(ruled("*")).await;
+    gateway
+        .until(|o| o.servers.values().all(|s| s.catalog.is_some()) && !o.servers.is_empty())
+        .await;
+    let made = ask(
+        &gateway,
+        "tools/call",
+        json!({"name": "s__job"}),
+        takes_tasks(),
+        &[ALICE],
+    )
+    .await;
+    let name = made.json()["result"]["taskId"].as_str().unwrap().to_owned();
+    let get = async || {
+        let params = json!({"taskId": name});
+        ask(&gateway, "tasks/get", params, takes_tasks(), &[ALICE]).await.json()
+    };
+    assert_eq!(get().await["result"]["status"], "working");
+    gateway.input.send_replace(ruled("plain").into());
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while get().await["error"]["code"] != -32602 {
+        assert!(tokio::time::Instant::now() < deadline, "still within reach");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

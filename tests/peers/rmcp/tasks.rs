@@ -47,10 +47,14 @@ impl ServerHandler for Worker {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let takes_tasks = context.client_capabilities().is_some_and(|own| own.supports_tasks());
-        let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-        let seconds = arguments["seconds"].as_f64().unwrap_or_default();
+        let arguments = request.arguments.clone().unwrap_or_default();
+        let seconds = arguments.get("seconds").and_then(Value::as_f64).unwrap_or_default();
         match &*request.name {
-            "greet" => Ok(text(&format!("Hello, {}!", arguments["name"].as_str().unwrap_or_default())).into()),
+            "greet" => Ok(text(&format!(
+                "Hello, {}!",
+                arguments.get("name").and_then(Value::as_str).unwrap_or_default()
+            ))
+            .into()),
             "slow_compute" if !takes_tasks => {
                 tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                 Ok(text("computed").into())

@@ -1,0 +1,48 @@
+//! Tasks that are kept in this process: what clients ask of them is answered here.
+
+use super::{Errand, has_responses, unknown, without_responses};
+use crate::gateway::answer::Answer;
+use crate::gateway::bridge::KeptDetail;
+use crate::mcp::task::{Detail, Kind, Task};
+use crate::mcp::{Members, Method};
+
+/// Carries out what a client asks of such a task.
+pub(super) fn carry(errand: Errand<'_>) -> Answer {
+    let (request, name) = (errand.request, &*errand.found.task);
+    let kept = &request.bridge.kept;
+    match request.method {
+        Method::TasksUpdate if !has_responses(request) => without_responses(request),
+        Method::TasksUpdate => {
+            let responses = request.params.get("inputResponses");
+            let responses = responses.and_then(|raw| Members::parse(raw.get())).unwrap_or_default();
+            acknowledged(errand, kept.update(name, &responses))
+        }
+        Method::TasksCancel => acknowledged(errand, kept.cancel(name)),
+        _ => {
+            let told = kept.told(name);
+            let told = told
+                .as_ref()
+                .and_then(|told| Some((Task::read(&told.task, Kind::Core)?, &told.detail)));
+            match told {
+                Some((task, detail)) => errand.told(&task, detail_of(detail)),
+                None => unknown(request),
+            }
+        }
+    }
+}
+
+fn acknowledged(errand: Errand<'_>, done: Option<()>) -> Answer {
+    match done {
+        Some(()) => errand.acknowledged(),
+        None => unknown(errand.request),
+    }
+}
+
+fn detail_of(detail: &KeptDetail) -> Detail<'_> {
+    match detail {
+        KeptDetail::None => Detail::Own,
+        KeptDetail::Questions(questions) => Detail::Questions(questions),
+        KeptDetail::Result(result) => Detail::Result(result),
+        KeptDetail::Error(error) => Detail::Error(error),
+    }
+}
