@@ -277,11 +277,12 @@ impl Keeper {
                     .map(|held| Arc::clone(&held.upstream));
                 let state = states.get(&member.server);
                 let peer = state.and_then(|state| state.peer.as_deref());
+                let catalog = state.and_then(|state| state.catalog.clone());
                 MemberInput {
                     upstream,
-                    catalog: state.and_then(|state| state.catalog.clone()),
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
-                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer.capabilities)),
+                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer, catalog.as_deref())),
+                    catalog,
                 }
             })
             .collect();

@@ -9,10 +9,10 @@ use super::plan::SessionPlan;
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
-use crate::index::Index;
-use crate::mcp::apps;
+use crate::index::{Catalog, Index};
+use crate::mcp::{Era, apps};
 use crate::metrics::FederationMetrics;
-use crate::upstream::{Capabilities, Upstream};
+use crate::upstream::{Peer, Upstream};
 
 /// Everything that is served now; swapped whole.
 #[derive(Debug, Default)]
@@ -81,13 +81,17 @@ pub struct Member {
 }
 
 impl Offers {
-    /// Those of a server with these capabilities.
-    pub fn of(capabilities: Capabilities) -> Self {
+    /// Those of the server that is `peer`, with this catalog.
+    pub fn of(peer: &Peer, catalog: Option<&Catalog>) -> Self {
+        let capabilities = peer.capabilities;
+        // Of 2025-11-25 servers only tools are called for a task that want it.
+        let tools = || catalog.map_or(&[][..], |catalog| &catalog.tools);
+        let makes_tasks = peer.era() == Era::Modern || tools().iter().any(|tool| tool.needs_task);
         Self {
             completions: capabilities.completions,
             logging: capabilities.logging,
             subscribe: capabilities.subscribe,
-            tasks: capabilities.tasks,
+            tasks: capabilities.tasks && makes_tasks,
         }
     }
 
