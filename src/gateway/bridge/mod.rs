@@ -44,7 +44,7 @@ use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
-use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape, toon};
+use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape, task, toon};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
 
@@ -182,6 +182,7 @@ impl<'a> Hop<'a> {
             Err(error) => return Arrived::Answer(self.failed(error)),
         };
         Arrived::Answer(match reply.body() {
+            Body::Result(result) if self.is_unasked_task(reply.era, result) => self.failed(&shape::ResultError::Task),
             Body::Result(result) => {
                 let info = &self.federation.server_info;
                 let encoded = match self.federation.encoding {
@@ -205,6 +206,11 @@ impl<'a> Hop<'a> {
                 Answer::new(body, Outcome::UpstreamError)
             }
         })
+    }
+
+    /// Whether a result is a task of 2025-11-25. It was not asked for: those that are end up elsewhere.
+    fn is_unasked_task(&self, era: Era, result: &str) -> bool {
+        era == Era::Legacy && self.request.method == Method::ToolsCall && task::created(result).is_some()
     }
 
     /// The answer where the member failed.

@@ -21,10 +21,11 @@ use super::answer::Answer;
 use super::bridge::Bridge;
 use super::dispatch::Request;
 use super::modern::{Refusal, refusal};
+use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Audience;
 use crate::mcp::task::{self, Detail, Kind, Task};
-use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape};
+use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape, toon};
 use crate::metrics::Outcome;
 use crate::upstream::{Answers, Body, Call, Error, Owner, Reply, TaskCall, Upstream};
 
@@ -151,6 +152,12 @@ impl Errand<'_> {
     /// The answer that tells all of the task.
     fn told(&self, task: &Task<'_>, detail: Detail<'_>) -> Answer {
         let (id, info) = (self.request.id, &self.federation.server_info);
+        let result = match (detail, self.federation.encoding) {
+            (Detail::Result(result), Encoding::TOON) => Some(toon::in_tool_result(result)),
+            (Detail::Own, Encoding::TOON) => task.result().map(toon::in_tool_result),
+            _ => None,
+        };
+        let detail = result.as_deref().map_or(detail, Detail::Result);
         Answer::new(task::detailed_response(id, task, detail, self.name, info), Outcome::Ok)
     }
 

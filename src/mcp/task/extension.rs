@@ -100,11 +100,11 @@ fn write_detailed(object: &mut ObjectWriter<'_>, task: &Task<'_>, detail: Detail
         }
         Detail::Questions(questions) => object.member("inputRequests", questions),
         Detail::Result(result) => {
-            write_others(object, task, |_| true);
+            write_others(object, task, |name| !is_detail(name));
             write_result(object, result);
         }
         Detail::Error(error) => {
-            write_others(object, task, |_| true);
+            write_others(object, task, |name| !is_detail(name));
             write_error(object, error);
         }
     }
@@ -249,6 +249,14 @@ mod tests {
         let asking = extension("input_required", json!({"inputRequests": asks}));
         let asking = detailed(&asking, Kind::Extension, Detail::Own);
         assert_eq!(asking["inputRequests"], asks);
+    }
+
+    #[test]
+    fn a_result_in_other_words_takes_the_place_of_the_servers_own() {
+        let whole = extension("completed", json!({"result": {"content": [1]}}));
+        let told = detailed(&whole, Kind::Extension, Detail::Result(r#"{"content":[]}"#));
+        assert_eq!(told["result"], json!({"resultType": "complete", "content": []}));
+        assert_eq!((&told["status"], &told["odd"]), (&json!("completed"), &json!([1])));
     }
 
     #[test]

@@ -59,11 +59,11 @@ impl Server {
                 .with_header("mcp-session-id", &format!("s-{}", state.sessions))
             }
             "tools/list" => seen.result(json!({"tools": [
-                tool("job", "required"), tool("maybe", "optional"), tool("plain", "forbidden"),
+                tool("job", "required"), tool("maybe", "optional"), tool("plain", "forbidden"), tool("rude", "forbidden"),
             ]})),
             "tools/call" => match (params["name"].as_str().unwrap(), params.get("task")) {
                 ("job", None) => seen.error(200, -32601, "it wants to be called for a task"),
-                (_, Some(_)) => seen.result(json!({"task": task("working")})),
+                (_, Some(_)) | ("rude", None) => seen.result(json!({"task": task("working")})),
                 (name, None) => seen.result(json!({"content": [{"type": "text", "text": name}]})),
             },
             "tasks/get" | "tasks/result" | "tasks/cancel" if !is_known => seen.error(200, -32602, "no such task"),
@@ -187,6 +187,11 @@ async fn tools_that_may_or_must_not_make_tasks_are_called_for_none() {
         let answer = result(&gateway, "tools/call", json!({"name": format!("s__{tool}")})).await;
         assert_eq!(answer["content"][0]["text"], tool);
     }
+    for capabilities in [json!({}), takes_tasks()] {
+        let (_, rude) = refused(&gateway, "tools/call", json!({"name": "s__rude"}), capabilities).await;
+        assert_eq!(rude["code"], -32603, "{rude}");
+    }
+    assert_eq!(legacy_call(&gateway, "s__rude").await["error"]["code"], -32603);
     assert!(
         server
             .seen_of("tools/call")

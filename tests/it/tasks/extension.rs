@@ -180,6 +180,20 @@ async fn a_task_is_given_to_a_client_that_takes_one_and_asked_for_by_another_nam
 }
 
 #[tokio::test]
+async fn results_of_tasks_are_encoded_as_those_of_calls() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let spec = json!({"results": {"encoding": "TOON"}});
+    let gateway = TestGateway::ready_with(&[("s", server.address)], spec).await;
+    let name = task_of(&gateway, json!({"name": "s__job"})).await;
+    let text = json!({"a": 1, "b": "c"}).to_string();
+    let done = json!({"resultType": "complete", "content": [{"type": "text", "text": text}]});
+    tasks.set("completed", json!({"result": done}));
+    let result = over(&gateway, &name).await["result"].take();
+    assert_eq!(result["content"][0]["text"], "a: 1\nb: c", "{result}");
+}
+
+#[tokio::test]
 async fn a_call_that_becomes_no_task_is_answered_as_ever() {
     let server = Tasks::default().server().await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
