@@ -69,10 +69,11 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         let Some(asked) = InputRequired::read(result) else {
             return hop.failed(&"its result asks for input in a way that is not known");
         };
-        let Some(client) = &client else {
+        let client = client.as_ref();
+        if client.is_none() && !asked.questions.is_empty() {
             return hop
                 .given_up("The server asks for input, and this client cannot be asked: it takes no event stream");
-        };
+        }
         if let Err(why) = rounds.next(client, &asked).await {
             return hop.given_up(&why);
         }
@@ -204,7 +205,7 @@ impl Rounds {
     ///
     /// # Errors
     /// The server asks too often, or the client did not answer what has no answer for that; in words for the model.
-    async fn next(&mut self, client: &Client, asked: &InputRequired<'_>) -> Result<(), String> {
+    async fn next(&mut self, client: Option<&Client>, asked: &InputRequired<'_>) -> Result<(), String> {
         let opened = |question: &Question<'_>| self.pages.contains(question.params);
         let only_pages = !asked.questions.is_empty() && asked.questions.iter().all(opened);
         if only_pages {
@@ -227,7 +228,7 @@ impl Rounds {
             if self.pages.contains(question.params) {
                 return Some(Said::Result(ACCEPTED.to_owned()));
             }
-            client.ask(question.kind, question.params, &never).await
+            client?.ask(question.kind, question.params, &never).await
         }))
         .await;
         let mut responses = Vec::new();

@@ -123,6 +123,9 @@ impl Asker<'_> {
                 .given_up("A page that the server needs to be visited was not opened");
         }
         for attempt in 0..defaults::PAGE_TRIES {
+            if let Some(before) = attempt.checked_sub(1) {
+                sleep(Duration::from_secs(1 << before.min(3))).await;
+            }
             let mut conversation = Conversation::begin(*self);
             let Some(reply) = conversation.until_asked(*self).await else {
                 return conversation.go_on(*self).await;
@@ -130,7 +133,6 @@ impl Asker<'_> {
             if pages(&reply).is_none() {
                 return self.arrived(&reply, conversation.lacks());
             }
-            sleep(Duration::from_secs(1 << attempt.min(3))).await;
         }
         self.hop
             .given_up("The server waits for a page to be completed; call again when that is done")
