@@ -1,12 +1,14 @@
 //! MCP Apps: who declares them, whose pages they are, and that nothing of them is changed.
 
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
 use crate::support::gateway::TestGateway;
 use crate::support::http as client;
 use crate::support::legacy_client::LegacyClient;
+use crate::support::peers::Peers;
+use crate::support::remote::{Remote, RunningRemote};
 use crate::support::shelf::{PAGE, Shelf, UI};
 use crate::support::upstream::Upstream;
 
@@ -91,13 +93,13 @@ async fn what_the_object_names_is_declared_as_it_is() {
     let plain = Shelf::empty().with_app("show", "ui://b/v").legacy().await;
     let spec = json!({"extensions": [
         {"id": "com.acme/thing"},
-        {"id": "com.acme/other", "settings": {"levels": [1, 2], "deep": {"x": null}}},
+        {"id": "com.acme/other", "settings": {"levels": [1, 2], "deep": {"x": true}}},
         {"id": "io.modelcontextprotocol/tasks"},
     ]});
     let gateway = TestGateway::ready_with(&[("plain", plain.address)], spec).await;
     for revision in BOTH {
         let mut expected = json!({
-            "com.acme/thing": {}, "com.acme/other": {"levels": [1, 2], "deep": {"x": null}},
+            "com.acme/thing": {}, "com.acme/other": {"levels": [1, 2], "deep": {"x": true}},
             UI: {"mimeTypes": [PAGE]},
         });
         if revision == Revision::LATEST {
@@ -222,7 +224,7 @@ async fn a_page_is_read_from_the_server_whose_tool_it_shows_and_from_no_other() 
         let read = |uri| gateway.ask(revision, "resources/read", json!({"uri": uri}));
         assert_eq!(read("ui://b/v").await["result"]["contents"][0]["text"], "of b");
         let lost = read("ui://b/lost").await;
-        assert_eq!(lost["error"]["data"]["uri"], "ui://b/lost", "{lost}");
+        assert_eq!(lost["error"]["code"], -32602, "{lost}");
     }
     assert_eq!(asked(&a), [Value::Null; 0]);
 }
@@ -378,4 +380,54 @@ async fn a_client_that_says_too_little_shows_apps_where_that_is_enough() {
             assert_eq!(answer.get("result").is_some(), lenient, "{answer}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_real_server_reaches_its_host_beside_others() {
+    let Some(peers) = Peers::installed() else { return };
+    let (real, other) = tokio::join!(Remote::Apps.start(&peers), Remote::Everything.start(&peers));
+    let address = |running: &RunningRemote| {
+        let url: Uri = running.url.parse().unwrap();
+        url.authority().unwrap().as_str().parse().unwrap()
+    };
+    let servers = [("clock", address(&real)), ("everything", address(&other))];
+    let mut gateway = TestGateway::ready(&servers).await;
+    let page = peers
+        .npm_package("server-basic-vanillajs")
+        .with_file_name("mcp-app.html");
+    let html = std::fs::read_to_string(page).unwrap();
+    let uri = "ui://get-time/mcp-app.html";
+    for revision in BOTH {
+        assert_eq!(declared(&gateway, revision).await[UI], json!({"mimeTypes": [PAGE]}));
+        let tools = gateway.ask(revision, "tools/list", json!({})).await;
+        let tools = tools["result"]["tools"].as_array().unwrap();
+        assert!(tools.len() > 5, "there are others");
+        let tool = tools.iter().find(|tool| tool["name"] == "clock__get-time").unwrap();
+        assert_eq!(tool["_meta"]["ui"]["resourceUri"], uri, "{tool}");
+        let read = gateway.ask(revision, "resources/read", json!({"uri": uri})).await;
+        let content = &read["result"]["contents"][0];
+        assert_eq!((&content["uri"], &content["mimeType"]), (&json!(uri), &json!(PAGE)));
+        assert!(content["text"] == html, "the page is another");
+        for name in ["clock__get-time", "get-time"] {
+            let answer = ask_declaring(&gateway, revision, showing(), name).await;
+            let text = answer["result"]["content"][0]["text"].as_str();
+            assert!(text.is_some_and(|text| text.contains("20")), "{answer}");
+        }
+    }
+    gateway.turn_to("default/fed/servers/clock");
+    for revision in BOTH {
+        assert_eq!(
+            names(&gateway.ask(revision, "tools/list", json!({})).await),
+            ["get-time"]
+        );
+    }
+    let members = json!([
+        member("clock", json!({"excludeApps": true})),
+        member("everything", json!({}))
+    ]);
+    let gateway = TestGateway::ready_with(&servers, json!({"members": members})).await;
+    let tools = gateway.modern("tools/list", json!({})).await;
+    assert!(names(&tools).iter().all(|name| name.starts_with("everything__")));
+    let answer = gateway.modern("resources/read", json!({"uri": uri})).await;
+    assert_eq!(answer["error"]["data"]["uri"], uri, "{answer}");
 }
