@@ -24,6 +24,12 @@ pub const READY_PATIENCE: Duration = Duration::from_secs(5);
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reading one resource of an upstream.
 pub const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Members that are asked at a time for a resource that nobody lists.
+pub const FANOUT_AT_A_TIME: usize = 16;
+/// A read of such a resource that was forwarded so often is not forwarded again.
+pub const FANOUT_HOPS: u64 = 3;
+/// Tools that are named to whom calls one by a name that several have.
+pub const CANDIDATES_MAX: usize = 16;
 
 /// A catalog is read again after this long.
 pub const CATALOG_TTL: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod changes;
+mod extensions;
 mod held;
 pub mod identity;
 pub mod input;

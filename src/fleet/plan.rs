@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
+use super::extensions;
 use super::identity::IdentityPlan;
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
@@ -109,6 +110,10 @@ pub struct FederationPlan {
     pub apps: apps::Terms,
     /// How texts of JSON in results are written.
     pub encoding: Encoding,
+    /// Extensions that are declared in any case, by id, with their settings as JSON.
+    pub extensions: BTreeMap<String, String>,
+    /// A read that nobody owns is forwarded if it was forwarded less often before.
+    pub fanout_hops: u64,
     /// What it says of itself.
     pub identity: IdentityPlan,
     /// Most entries of one page of a list; 0 for all.
@@ -127,7 +132,7 @@ pub struct SessionPlan {
 /// One member of a federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberPlan {
-    /// Name of the member; for selected servers the server's name.
+    /// Name of the member; for selected servers the server's name or, where a member is called so, `namespace.name`.
     pub name: String,
     /// The server behind it.
     pub server: ObjectKey,
@@ -290,11 +295,18 @@ fn plan_federation(
     let mut members = expanded(named);
     // What is said of a server by name stands; of those that select it, the first in order does.
     let mut taken: BTreeSet<ObjectKey> = members.iter().map(|m| m.server.clone()).collect();
-    members.extend(
-        expanded(selecting)
-            .into_iter()
-            .filter(|m| taken.insert(m.server.clone())),
-    );
+    let names: BTreeSet<String> = members.iter().map(|m| m.name.clone()).collect();
+    let selected = expanded(selecting)
+        .into_iter()
+        .filter(|m| taken.insert(m.server.clone()));
+    // A member is found by its name, which no other has then: such names hold no dots.
+    members.extend(selected.map(|m| match names.contains(&m.name) {
+        true => MemberPlan {
+            name: format!("{}.{}", m.server.namespace, m.server.name),
+            ..m
+        },
+        false => m,
+    }));
     members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
     FederationPlan {
@@ -311,6 +323,8 @@ fn plan_federation(
             .as_ref()
             .and_then(|results| results.encoding)
             .unwrap_or_default(),
+        extensions: extensions::declared(&federation.spec),
+        fanout_hops: fanout_hops(&federation.spec),
         identity: IdentityPlan::of(&federation.key.name, &federation.spec),
         page_size: page_size(&federation.spec),
     }
@@ -337,6 +351,12 @@ fn apps_terms(spec: &MCPFederationSpec) -> apps::Terms {
         },
         lenient: said.lenient_capability,
     }
+}
+
+fn fanout_hops(spec: &MCPFederationSpec) -> u64 {
+    let said = spec.limits.as_ref().and_then(|limits| limits.fanout_hops);
+    said.and_then(|hops| u64::try_from(hops).ok())
+        .unwrap_or(defaults::FANOUT_HOPS)
 }
 
 fn page_size(spec: &MCPFederationSpec) -> usize {
@@ -492,6 +512,18 @@ mod tests {
             let planned = members(&["one", "two"], "team", entries);
             assert_eq!(planned, told(&[("two", "two", "Test"), (named, "mine", "Test")]));
         }
+    }
+
+    #[test]
+    fn a_selected_server_gives_way_to_a_member_of_its_name() {
+        let entries = json!([
+            {"name": "two", "server": {"name": "one"}, "prefix": "x"},
+            {"name": "rest", "selector": {}},
+        ]);
+        assert_eq!(
+            members(&["one", "two"], "team", entries),
+            told(&[("team.two", "two", "Test"), ("two", "x", "Test")])
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::observation::{
     server_info,
 };
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
-use super::snapshot::{Federation, Fleet, Member, Offers};
+use super::snapshot::{Alone, Federation, Fleet, Member, Offers};
 use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::metrics::{FederationMetrics, Metrics};
@@ -363,14 +363,19 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
                 name: m.name.clone(),
                 server: m.server.to_string(),
                 upstream: input.upstream.clone(),
+                offers: input.offers,
+                instructions: input.instructions.clone(),
             })
             .collect(),
+        alone: Alone::of(inputs.len()),
         index: Index::build(planned.index.clone(), catalogs),
         offers: inputs.iter().fold(Offers::default(), |all, input| all.or(input.offers)),
         instructions: instructions(planned, inputs),
         server_info: planned.identity.server_info.clone(),
         apps: planned.apps.clone(),
         encoding: planned.encoding,
+        extensions: planned.extensions.clone(),
+        fanout_hops: planned.fanout_hops,
         page_size: planned.page_size,
         changes: lasting.changes,
         metrics: lasting.metrics,
@@ -389,7 +394,10 @@ impl Served {
     fn tell_changes(&self, before: &Self) {
         let (now, before) = (&self.federation, &before.federation);
         let lists = now.index.differs_from(&before.index);
+        // Whoever listens to a member alone is told when it is none any more.
+        let is_member = |name: &str| now.members.iter().any(|member| member.name == name);
         let access = now.access != before.access
+            || before.members.iter().any(|member| !is_member(&member.name))
             || now.protocol != before.protocol
             || now.sessions.enabled != before.sessions.enabled;
         now.changes.tell(lists, access, now.streams.coalesce);

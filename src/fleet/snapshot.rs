@@ -1,8 +1,11 @@
 //! The immutable snapshot that requests are served from.
 
-use std::collections::HashMap;
+mod alone;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
 use super::plan::SessionPlan;
@@ -46,6 +49,10 @@ pub struct Federation {
     pub apps: apps::Terms,
     /// How texts of JSON in results are written.
     pub encoding: Encoding,
+    /// Extensions that are declared in any case, by id, with their settings as JSON.
+    pub extensions: BTreeMap<String, String>,
+    /// A read that nobody owns is forwarded if it was forwarded less often before.
+    pub fanout_hops: u64,
     /// Most entries of one page of a list; 0 for all.
     pub page_size: usize,
     /// What its members do together, beside their lists.
@@ -54,6 +61,8 @@ pub struct Federation {
     pub changes: Arc<Changes>,
     /// Where its requests are counted.
     pub metrics: Arc<FederationMetrics>,
+    /// Each member as a federation of its own.
+    pub alone: Alone,
 }
 
 /// What members do beside what they list: one that does it is enough.
@@ -78,6 +87,10 @@ pub struct Member {
     pub server: String,
     /// The server behind it, if it has one that can be held.
     pub upstream: Option<Arc<Upstream>>,
+    /// What the server does, beside its lists.
+    pub offers: Offers,
+    /// How to use the server, as it says.
+    pub instructions: Option<Arc<str>>,
 }
 
 impl Offers {
@@ -115,9 +128,12 @@ impl Fleet {
         Self { federations, default }
     }
 
-    /// The federation `namespace/name`.
+    /// The federation `namespace/name`, or `namespace/name/servers/member`, which is one member of it alone.
     pub fn federation(&self, name: &str) -> Option<&Arc<Federation>> {
-        self.federations.get(name)
+        self.federations.get(name).or_else(|| {
+            let (federation, member) = name.rsplit_once(alone::BEFORE_MEMBER)?;
+            self.federations.get(federation)?.alone(member)
+        })
     }
 
     /// The federation that is served at the bare path.

@@ -14,12 +14,12 @@ use super::line::Line;
 use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
-use super::{tasks, updates};
+use super::{extensions, reads, tasks, updates, viewer};
 use crate::fleet::Federation;
-use crate::index::{Audience, List, Target};
+use crate::index::{Audience, Bare, List, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, meta, task};
+use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         }
         Method::ToolsCall => named(federation, request, List::Tools, "tool").await,
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
-        Method::ResourcesRead => read(federation, request).await,
+        Method::ResourcesRead => reads::read(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
         Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
         Method::SetLevel => set_level(federation, request),
@@ -105,12 +105,7 @@ fn capabilities(federation: &Federation, revision: Revision, has_channel: bool) 
     if offers.completions && revision > Revision::V2024_11_05 {
         all.member("completions", "{}");
     }
-    // Legacy clients have tasks of another kind, which are not served.
-    if offers.tasks && revision == Revision::LATEST {
-        let mut extensions = ObjectWriter::open(all.name("extensions"));
-        extensions.member(task::EXTENSION, "{}");
-        extensions.close();
-    }
+    extensions::declare(&mut all, federation, revision);
     all.close();
     String::from_utf8_lossy(&out).into_owned()
 }
@@ -195,18 +190,43 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
             &RpcError::new(RpcError::INVALID_PARAMS, "params.name must be a string"),
         );
     };
-    match federation.index.target(list, &name, request.audience) {
-        Some(target) => match checked_headers(request, target) {
-            Ok(()) => bridge::carry(federation, request, target).await,
-            Err(refusal) => Answer {
-                status: refusal.status,
-                ..Answer::refused(request, &refusal.error)
-            },
+    let index = &federation.index;
+    let target = match index.target(list, &name, request.audience) {
+        Some(target) => target,
+        None => match bare(federation, request, list, &name) {
+            Bare::Only(target) => target,
+            Bare::Nothing => {
+                let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Unknown {what} {name:?}"));
+                return Answer::refused(request, &error.with_data(json!({"name": name})));
+            }
+            Bare::Several(candidates) => {
+                let text = format!(
+                    "Unknown {what} {name:?}: that is ambiguous here, call {}",
+                    candidates.join(" or ")
+                );
+                let data = json!({"name": name, "candidates": candidates});
+                let error = RpcError::new(RpcError::INVALID_PARAMS, text).with_data(data);
+                return Answer::refused(request, &error);
+            }
         },
-        None => {
-            let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Unknown {what} {name:?}"));
-            Answer::refused(request, &error.with_data(json!({"name": name})))
-        }
+    };
+    match checked_headers(request, target) {
+        Ok(()) => bridge::carry(federation, request, target).await,
+        Err(refusal) => Answer {
+            status: refusal.status,
+            ..Answer::refused(request, &refusal.error)
+        },
+    }
+}
+
+/// What a name stands for that nobody lists. A page of an app calls the tools of its server by the names which that
+/// gives them, and its host passes that on. Whoever shows no apps has no pages: a name that a model made up is not to
+/// reach a server that nobody meant.
+fn bare<'f>(federation: &'f Federation, request: Request<'_>, list: List, name: &str) -> Bare<'f> {
+    if list == List::Tools && viewer::shows_apps(federation, request.session, request.meta) {
+        federation.index.bare_tool(name, request.audience)
+    } else {
+        Bare::Nothing
     }
 }
 
@@ -217,25 +237,5 @@ fn checked_headers(request: Request<'_>, target: &Target) -> Result<(), Refusal>
             modern::check_param_headers(annotated, request.params, headers)
         }
         _ => Ok(()),
-    }
-}
-
-async fn read(federation: &Federation, request: Request<'_>) -> Answer {
-    let Some(uri) = request.params.string("uri").filter(|uri| !uri.is_empty()) else {
-        return Answer::refused(
-            request,
-            &RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string"),
-        );
-    };
-    match federation.index.resource(&uri, request.audience) {
-        Some(target) => bridge::carry(federation, request, &target).await,
-        None => {
-            let code = match request.revision.era() {
-                Era::Legacy => RpcError::RESOURCE_NOT_FOUND,
-                Era::Modern => RpcError::INVALID_PARAMS,
-            };
-            let error = RpcError::new(code, format!("Resource {uri:?} not found"));
-            Answer::refused(request, &error.with_data(json!({"uri": uri})))
-        }
     }
 }

@@ -61,7 +61,8 @@ impl Endpoint {
         let Some((federation, face)) = find(&fleet, parts.uri.path()) else {
             return reply::plain(
                 StatusCode::NOT_FOUND,
-                "no federation is served here; endpoints are /NAMESPACE/NAME/mcp\n",
+                "no federation is served here; endpoints are /NAMESPACE/NAME/mcp, and of one member alone \
+                 /NAMESPACE/NAME/servers/MEMBER/mcp\n",
             );
         };
         if parts.method == HttpMethod::OPTIONS {
@@ -116,7 +117,8 @@ enum Face {
     OldMessages,
 }
 
-/// The federation behind `/NAMESPACE/NAME/mcp`, or the one behind `/mcp`; the same for the older transport's two paths.
+/// The federation behind `/NAMESPACE/NAME/mcp`, the member of it behind `/NAMESPACE/NAME/servers/MEMBER/mcp`, or the
+/// federation behind `/mcp`; the same for the older transport's two paths.
 fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<(&'f Arc<Federation>, Face)> {
     let faces = [
         ("/mcp", Face::Mcp),

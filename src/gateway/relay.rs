@@ -17,6 +17,8 @@ pub(super) struct Relay {
     progress_token: Option<String>,
     logs: Logs,
     progress: Mutex<Progress>,
+    /// Whether several servers tell of their progress at a time.
+    is_of_several: bool,
 }
 
 /// Which log messages a client wants.
@@ -73,6 +75,16 @@ impl Relay {
             progress_token: meta.and_then(meta::progress_token).map(str::to_owned),
             logs,
             progress: Mutex::default(),
+            is_of_several: false,
+        }
+    }
+
+    /// The same for a request that several servers carry out at a time: of their progress that is told which goes beyond
+    /// what was told before.
+    pub(super) fn of_several(meta: Option<&Members<'_>>, logs: Logs, out: Line) -> Self {
+        Self {
+            is_of_several: true,
+            ..Self::new(meta, logs, out)
         }
     }
 
@@ -114,7 +126,12 @@ impl Relay {
             return true;
         };
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if progress.before_this_round.is_some_and(|before| now <= before) {
+        let before = if self.is_of_several {
+            Some(progress.told)
+        } else {
+            progress.before_this_round
+        };
+        if before.is_some_and(|before| now <= before) {
             return false;
         }
         progress.told = progress.told.max(now);

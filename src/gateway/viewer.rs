@@ -82,7 +82,7 @@ impl Sight {
 }
 
 /// Whether the client says that it shows user interfaces: when it opened its session, or with its request.
-fn shows_apps(federation: &Federation, session: Option<&Session>, meta: Option<&Members<'_>>) -> bool {
+pub(super) fn shows_apps(federation: &Federation, session: Option<&Session>, meta: Option<&Members<'_>>) -> bool {
     let declared = match session {
         Some(session) => session.capabilities.as_deref(),
         None => meta.and_then(|meta| meta.get(meta::CLIENT_CAPABILITIES)),

@@ -41,6 +41,18 @@ pub struct Target {
     pub needs_task: bool,
 }
 
+impl Target {
+    /// The resource `uri` of the member in this place.
+    pub fn resource(member: usize, uri: &str) -> Self {
+        Self {
+            member,
+            original: uri.to_owned(),
+            param_headers: None,
+            needs_task: false,
+        }
+    }
+}
+
 /// One entry of a merged list.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -177,6 +189,12 @@ impl Report {
 }
 
 impl MemberCatalog {
+    /// What the member is seen by where it is alone.
+    pub(super) fn state(&self) -> (&str, &Selection, Option<&str>) {
+        let catalog = self.catalog.as_deref();
+        (&self.name, &self.selection, catalog.map(Catalog::digest))
+    }
+
     fn offers(&self, list: List, item: &Item) -> bool {
         match list {
             List::Tools => {

@@ -33,7 +33,7 @@ pub use withheld::{Annotations, Defect, Withheld};
 
 use crate::api::federation::IndexStatus;
 use crate::defaults;
-use crate::mcp::{Revision, descriptor};
+use crate::mcp::{Revision, apps, descriptor};
 use merged::{Entry, Merged, Parts, Report};
 use template::Template;
 use view::Line;
@@ -47,6 +47,17 @@ pub struct IndexPlan {
     pub rules: AccessRules,
     /// Whether tools that only user interfaces may call are not listed for clients without any.
     pub hides_app_only: bool,
+}
+
+/// What a name without a prefix stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Bare<'i> {
+    /// Nothing.
+    Nothing,
+    /// This tool alone.
+    Only(&'i Target),
+    /// One of these, which clients call so.
+    Several(Vec<&'i str>),
 }
 
 /// The merged view of a federation, immutable once built.
@@ -120,9 +131,27 @@ impl Index {
         view
     }
 
-    /// Whether anybody may see something else in it than in `other`.
+    /// The member in this place alone, under the names that its server gives.
+    pub fn alone(&self, member: usize) -> Option<Self> {
+        let member = self.members.get(member)?;
+        let plan = IndexPlan {
+            naming: Naming::NONE,
+            ..self.plan.clone()
+        };
+        let alone = MemberCatalog {
+            prefix: String::new(),
+            selection: Arc::new(member.selection.under_original_names()),
+            ..member.clone()
+        };
+        Some(Self::build(plan, vec![alone]))
+    }
+
+    /// Whether anybody may see something else in it than in `other`, or in one of its members alone.
     pub fn differs_from(&self, other: &Self) -> bool {
-        self.fingerprint != other.fingerprint || self.plan != other.plan
+        let states = self.members.iter().map(MemberCatalog::state);
+        self.fingerprint != other.fingerprint
+            || self.plan != other.plan
+            || !states.eq(other.members.iter().map(MemberCatalog::state))
     }
 
     /// What whom may see and use.
@@ -149,7 +178,7 @@ impl Index {
     }
 
     /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits: first one whose
-    /// variables hold no slash, then the first member's.
+    /// variables hold no slash, then the first member's; else, of a page, the one whose tool is shown by it.
     pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
         if let Some(entry) = self.merged(List::Resources).get(uri) {
             return entry.covered.meets(audience.rules).then(|| entry.target.clone());
@@ -157,26 +186,58 @@ impl Index {
         let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
         let fitting = templates.filter_map(|(template, entry)| {
             let rank = template.rank(uri)?;
-            let is_seen =
-                entry.covered.meets(audience.rules) && self.covering(entry.target.member, uri).meets(audience.rules);
+            let is_seen = entry.covered.meets(audience.rules) && self.may_read(entry.target.member, uri, audience);
             is_seen.then_some((rank, entry))
         });
-        let (_, owner) = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key))?;
-        Some(Target {
-            member: owner.target.member,
-            original: uri.to_owned(),
-            param_headers: None,
-            needs_task: false,
-        })
+        let owner = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key));
+        let owner = owner.map(|(_, entry)| entry.target.member);
+        let owner = owner.or_else(|| self.page_owner(uri, audience))?;
+        Some(Target::resource(owner, uri))
+    }
+
+    /// The members that may be asked for a resource that nobody owns, by their places and in their order.
+    pub fn readers(&self, uri: &str, audience: Audience) -> impl Iterator<Item = usize> {
+        (0..self.members.len()).filter(move |member| self.may_read(*member, uri, audience))
+    }
+
+    /// Whether `audience` may read `uri` from the member in this place.
+    fn may_read(&self, member: usize, uri: &str, audience: Audience) -> bool {
+        let of = self.members.get(member);
+        let excludes_it = of.is_some_and(|member| member.selection.excludes_apps) && apps::has_scheme(uri);
+        !excludes_it && self.covering(member, uri).meets(audience.rules)
     }
 
     /// The member that owns the page `uri`: the first of whose tools one that `audience` may use is shown by it.
-    pub fn page_owner(&self, uri: &str, audience: Audience) -> Option<usize> {
+    fn page_owner(&self, uri: &str, audience: Audience) -> Option<usize> {
+        if !apps::is_page(uri) {
+            return None;
+        }
         let tools = self.merged(List::Tools).entries.iter();
         tools
             .filter(|entry| entry.page.as_deref() == Some(uri) && entry.covered.meets(audience.rules))
             .map(|entry| entry.target.member)
+            .filter(|member| self.may_read(*member, uri, audience))
             .min()
+    }
+
+    /// Whether a member has apps.
+    pub fn has_apps(&self) -> bool {
+        let tools = &self.merged(List::Tools).entries;
+        tools.iter().any(|entry| entry.page.is_some())
+    }
+
+    /// What the tool is that `audience` calls by the name which its server gives it, without a prefix.
+    pub fn bare_tool(&self, original: &str, audience: Audience) -> Bare<'_> {
+        let tools = self.merged(List::Tools).entries.iter();
+        let mut meant = tools.filter(|entry| entry.target.original == original && entry.covered.meets(audience.rules));
+        match (meant.next(), meant.next()) {
+            (None, _) => Bare::Nothing,
+            (Some(only), None) => Bare::Only(&only.target),
+            (Some(first), Some(second)) => {
+                let all = [first, second].into_iter().chain(meant).map(|entry| &*entry.key);
+                Bare::Several(all.take(defaults::CANDIDATES_MAX).collect())
+            }
+        }
     }
 
     /// Whether there are tools that `rules` let use and that are found only by search.

@@ -19,6 +19,13 @@ pub struct Naming {
 }
 
 impl Naming {
+    /// Every name is as its server gives it.
+    pub const NONE: Self = Self {
+        strategy: PrefixStrategy::Never,
+        separator: String::new(),
+        max_length: usize::MAX,
+    };
+
     /// What a federation says, over the defaults.
     pub fn of(naming: Option<&federation::Naming>) -> Self {
         let default = Self::default();

@@ -36,6 +36,16 @@ impl Selection {
         }
     }
 
+    /// The same without other names for tools.
+    #[must_use]
+    pub fn under_original_names(&self) -> Self {
+        let mut own = self.clone();
+        for tool in own.overrides.values_mut() {
+            tool.rename = None;
+        }
+        own
+    }
+
     /// Whether the tool of this original name is offered.
     pub fn offers(&self, tool: &str) -> bool {
         let is_meant = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));

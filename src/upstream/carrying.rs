@@ -50,7 +50,7 @@ impl Inner {
             let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
             let is_in_doubt = match &answer {
-                Ok(reply) => reply.names_the_unknown() && !call.method.is_of_tasks(),
+                Ok(reply) => reply.names_the_unknown() && call.expects_to_be_known(),
                 Err(error) => matches!(error, Error::Connect(_) | Error::Status(400 | 404 | 405)),
             };
             if is_in_doubt {
@@ -77,7 +77,7 @@ impl Inner {
                 Err(error)
             }
             // What is offered may have changed without a word.
-            Ok(reply) if reply.names_the_unknown() && !call.method.is_of_tasks() => {
+            Ok(reply) if reply.names_the_unknown() && call.expects_to_be_known() => {
                 self.known.doubt.notify_one();
                 Ok(reply)
             }

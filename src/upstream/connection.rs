@@ -263,7 +263,8 @@ impl Connection {
                         call: begun,
                         cancelled: Some(id),
                     };
-                    let answer = old_sse.request(id, body, begun).await;
+                    let headers = request::headers_of(call, &old_sse.post.headers);
+                    let answer = old_sse.request_with(&headers, id, body, begun).await;
                     parting.cancelled = None;
                     answer
                 }

@@ -108,6 +108,32 @@ impl Error {
         )
     }
 
+    /// What happened, without words of others, in which addresses might stand.
+    pub fn outline(&self) -> String {
+        match self {
+            Self::Timeout { .. }
+            | Self::Auth(_)
+            | Self::Status(_)
+            | Self::SessionLost
+            | Self::Outdated
+            | Self::CutOff
+            | Self::TooLarge(_)
+            | Self::Unanswered
+            | Self::NoLane(_) => self.to_string(),
+            Self::Advised { error, .. } => error.outline(),
+            Self::Connect(_) => "the server cannot be reached".to_owned(),
+            Self::NotConnected(_) => "the server is not connected".to_owned(),
+            Self::Unexpected { .. }
+            | Self::Protocol(_)
+            | Self::Revision(_)
+            | Self::Refused(_)
+            | Self::Process { .. }
+            | Self::Arguments(_)
+            | Self::TaskCancelled(_)
+            | Self::TaskGivenUp(_) => self.reason().to_owned(),
+        }
+    }
+
     /// One CamelCase word for metrics, events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use super::connection::END_TIMEOUT;
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::questions::Begun;
-use super::request::Call;
+use super::request::{self, Call};
 use crate::defaults;
 use crate::mcp::{Envelope, Era, Id};
 
@@ -39,7 +39,7 @@ impl HttpLink {
     ) -> Result<Bytes, Error> {
         let answer = match era {
             Era::Modern => {
-                let mut headers = self.headers.clone();
+                let mut headers = request::headers_of(call, &self.headers).into_owned();
                 let named = call
                     .filter(|call| call.method.target().is_some())
                     .map(|call| call.target);
@@ -55,7 +55,7 @@ impl HttpLink {
                     call: question.call,
                     cancelled: Some(question.id),
                 };
-                let answer = self.http.ask(&self.headers, question).await;
+                let answer = self.http.ask(&request::headers_of(call, &self.headers), question).await;
                 parting.cancelled = None;
                 answer?
             }

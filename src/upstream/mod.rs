@@ -49,7 +49,7 @@ pub use error::Error;
 pub use holding::Upstream;
 pub use news::Notice;
 pub use pin::Pin;
-pub use request::{Answers, Body, Call, Reply, TaskCall};
+pub use request::{Answers, Body, Call, Fanout, Reply, TaskCall};
 pub use state::{Health, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscription};
 pub use task_changes::TaskChanges;

@@ -1,5 +1,6 @@
 //! The params that a server gets for a client's request, and the answer that comes back: rewriting without IO.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, meta, task};
+use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, headers, meta, task};
 
 /// A client's request as it goes to the server that owns its target.
 #[derive(Clone, Debug)]
@@ -42,6 +43,21 @@ pub struct Call<'a> {
     pub log_level: Option<LogLevel>,
     /// Who hears what the server says before its answer.
     pub ear: Option<Arc<dyn Ear>>,
+    /// Whether it is a read of a resource that nobody lists.
+    pub fanout: Fanout,
+}
+
+/// How a read came to this server. Gateways that are members of each other would ask each other for ever for a resource
+/// that nobody lists, if they did not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fanout {
+    /// The server owns the resource, as far as is known.
+    #[default]
+    No,
+    /// The same, and the client's read has so many forwards of this kind behind it.
+    Passed(u64),
+    /// It is one of several that are asked for what nobody lists: the forward of this number.
+    Asked(u64),
 }
 
 /// Whether a tool is called for a task, of a server that makes some.
@@ -86,7 +102,22 @@ pub enum Body<'a> {
     Error(&'a str),
 }
 
+impl Fanout {
+    /// The number that the server is told.
+    fn hops(self) -> Option<u64> {
+        match self {
+            Self::No => None,
+            Self::Passed(hops) | Self::Asked(hops) => Some(hops),
+        }
+    }
+}
+
 impl Call<'_> {
+    /// Whether the server must have changed if it does not know what is asked for.
+    pub(crate) fn expects_to_be_known(&self) -> bool {
+        !self.method.is_of_tasks() && !matches!(self.fanout, Fanout::Asked(_))
+    }
+
     /// The params for `peer` in our request `id`: the target by its original name, `_meta` of our hop, the
     /// rest as written. Progress is asked for under the id, if the client wants it and somebody hears it.
     pub(crate) fn params(&self, peer: &Peer, id: u64) -> Vec<u8> {
@@ -156,6 +187,16 @@ impl Call<'_> {
         }
         Ok(())
     }
+}
+
+/// The headers of a connection, with those of `call`.
+pub(crate) fn headers_of<'h>(call: Option<&Call<'_>>, of_connection: &'h HeaderMap) -> Cow<'h, HeaderMap> {
+    let Some(hops) = call.and_then(|call| call.fanout.hops()) else {
+        return Cow::Borrowed(of_connection);
+    };
+    let mut all = of_connection.clone();
+    all.insert(headers::FANOUT_HOP, hops.into());
+    Cow::Owned(all)
 }
 
 /// The params of a list method. Lists are read for all clients.
@@ -297,6 +338,7 @@ mod tests {
             task: TaskCall::No,
             log_level: None,
             ear: None,
+            fanout: Fanout::No,
         };
         let peer = Peer {
             revision: match era {
@@ -371,6 +413,7 @@ mod tests {
                 task,
                 log_level: None,
                 ear: None,
+                fanout: Fanout::No,
             };
             let mut peer = Peer {
                 revision,
@@ -407,6 +450,7 @@ mod tests {
             task: TaskCall::No,
             log_level: None,
             ear: None,
+            fanout: Fanout::No,
         };
         let peer = Peer {
             revision: Revision::LATEST_LEGACY,

@@ -15,7 +15,7 @@ use super::connection::{Connection, END_TIMEOUT};
 use super::ear::{Asked, Ear};
 use super::error::Error;
 use super::questions::Begun;
-use super::request::{Answers, Body, Call, Reply, TaskCall};
+use super::request::{Answers, Body, Call, Fanout, Reply, TaskCall};
 use crate::defaults;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::InputRequired;
@@ -389,6 +389,7 @@ impl Drop for Unfinished {
                 task: TaskCall::No,
                 log_level: None,
                 ear: None::<Arc<dyn Ear>>,
+                fanout: Fanout::No,
             };
             drop(connection.carry(&call, None, Some(END_TIMEOUT)).await);
         });

@@ -258,7 +258,7 @@ async fn a_modern_server_that_was_put_back_to_an_older_one_is_found_out_by_its_e
 /// Calls the tool; whether there is a result.
 async fn call(held: &Held) -> Result<bool, mcpfleet::upstream::Error> {
     use mcpfleet::mcp::{Features, Members, Method};
-    use mcpfleet::upstream::{Body, Call, Owner, TaskCall};
+    use mcpfleet::upstream::{Body, Call, Fanout, Owner, TaskCall};
     let params = Members::parse(r#"{"name":"echo"}"#).unwrap();
     let reply = held
         .call(Call {
@@ -273,6 +273,7 @@ async fn call(held: &Held) -> Result<bool, mcpfleet::upstream::Error> {
             task: TaskCall::No,
             log_level: None,
             ear: None,
+            fanout: Fanout::No,
         })
         .await?;
     Ok(matches!(reply.body(), Body::Result(_)))

@@ -1,6 +1,7 @@
 //! `MCPFederation`: one endpoint over chosen servers.
 
 mod access;
+mod extension;
 mod identity;
 mod member;
 mod serving;
@@ -10,6 +11,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, AccessRule, Anonymous, ApiKeys};
+pub use extension::Extension;
 pub use identity::{Icon, Identity, Theme};
 pub use member::{LabelSelector, Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
 pub use serving::{
@@ -76,6 +78,11 @@ pub struct MCPFederationSpec {
     /// What the federation says of itself to clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// Extensions of the protocol that are declared to clients, beside those that members bring along.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
+    pub extensions: Vec<Extension>,
     /// MCP Apps: tools with a user interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,

@@ -172,6 +172,12 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub listens: Option<i32>,
+    /// A read of a resource that no member lists is forwarded to all members. One that gateways forwarded so often before
+    /// is not forwarded again, so that gateways which are members of each other do not go round in circles; 0 never
+    /// forwards any. Default 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 16))]
+    pub fanout_hops: Option<i32>,
     /// Most entries of one page of a list; 0 lists all at once. Default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]

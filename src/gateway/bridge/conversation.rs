@@ -50,6 +50,7 @@ impl Conversation {
             task: hop.task_call(),
             log_level: hop.log_level(),
             ear: Arc::clone(&ear) as _,
+            fanout: hop.fanout(),
         };
         Self {
             work: Work::new(call.run()),

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::asks::Asks;
-use super::{Arrived, Hop, questions, session_lanes};
+use super::{Arrived, Hop, questions};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::line::Line;
@@ -26,10 +26,7 @@ use crate::upstream::{Answers, Asked, Call, Ear};
 /// Carries a Legacy client's request.
 pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     let request = hop.request;
-    let features = request.session.map_or_else(Features::default, |session| {
-        let declared = session.capabilities.as_deref().map_or("{}", |raw| raw.get());
-        Features::declared(declared, session.revision)
-    });
+    let features = hop.declared();
     let client = request.session.zip(request.intermediate).map(|(session, out)| Client {
         session: session.id,
         revision: request.revision,
@@ -39,10 +36,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         pages: Arc::default(),
     });
     let features = if client.is_some() { features } else { features.silent() };
-    let owner = match request.session {
-        Some(session) => session_lanes::owner(session.id),
-        None => session_lanes::owner_without_session(request.principal),
-    };
+    let owner = hop.owner();
     let ear = request.intermediate.and_then(|out| {
         let ear = StreamEar {
             relay: Relay::new(request.meta, hop.logs(), out.clone()),

@@ -12,6 +12,7 @@
 
 mod asks;
 mod conversation;
+mod fanout;
 mod kept;
 mod lacks;
 mod legacy_client;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(super) use self::fanout::{Failure, ask_all, hops};
 pub(super) use self::kept::Detail as KeptDetail;
 
 use self::asks::Asks;
@@ -44,9 +46,9 @@ use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
-use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, shape, task, toon};
+use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, meta, shape, task, toon};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
+use crate::upstream::{Body, Call, Ear, Error, Fanout, Owner, Reply, TaskCall, Upstream};
 
 /// What requests share that take more than one message of their client.
 #[derive(Debug)]
@@ -141,6 +143,34 @@ impl<'a> Hop<'a> {
             task: self.task_call(),
             log_level: self.log_level(),
             ear,
+            fanout: self.fanout(),
+        }
+    }
+
+    /// Whoever owns a resource may be a gateway, which counts on.
+    fn fanout(&self) -> Fanout {
+        match self.request.method {
+            Method::ResourcesRead => fanout::passed(self.request.headers),
+            _ => Fanout::No,
+        }
+    }
+
+    /// What the client says that it can do: in its session or, if it is a Modern one, with the request.
+    fn declared(&self) -> Features {
+        let request = self.request;
+        let declared = match request.revision.era() {
+            Era::Legacy => request.session.and_then(|session| session.capabilities.as_deref()),
+            Era::Modern => request.meta.and_then(|own| own.get(meta::CLIENT_CAPABILITIES)),
+        };
+        declared.map_or_else(Features::default, |raw| Features::declared(raw.get(), request.revision))
+    }
+
+    /// Whose connections carry the request: those of the session or, without one, of whom access names. A client
+    /// without a name shares nothing that could be told apart.
+    fn owner(&self) -> Owner {
+        match self.request.session {
+            Some(session) => session_lanes::owner(session.id),
+            None => session_lanes::owner_without_session(self.request.principal),
         }
     }
 

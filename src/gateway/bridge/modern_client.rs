@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
 use super::state::{self, Continued, Subject};
-use super::{Arrived, Hop, questions, session_lanes, tasks};
+use super::{Arrived, Hop, questions, tasks};
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::legacy::now;
@@ -26,10 +26,7 @@ use crate::upstream::{Answers, Body, Call, Ear, Error, Owner, Reply};
 
 /// Carries a Modern client's request, or goes on with one.
 pub(super) async fn carry(hop: Hop<'_>) -> Answer {
-    let declared = hop.request.meta.and_then(|own| own.get(meta::CLIENT_CAPABILITIES));
-    let features = declared.map_or_else(Features::default, |raw| {
-        Features::declared(raw.get(), hop.request.revision)
-    });
+    let features = hop.declared();
     // Others are answered at once or not at all (2026-07-28, multi round-trip requests).
     let features = match hop.request.method {
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => features,
@@ -278,8 +275,9 @@ impl Asker<'_> {
         relay.wants_any().then_some(relay)
     }
 
+    /// Whose connections carry its calls.
     pub(super) fn owner(&self) -> Owner {
-        session_lanes::owner_without_session(self.hop.request.principal)
+        self.hop.owner()
     }
 
     fn subject(&self) -> Subject<'_> {

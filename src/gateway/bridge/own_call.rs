@@ -10,7 +10,7 @@ use crate::defaults;
 use crate::index::Target;
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Envelope, Features, Members, Method};
-use crate::upstream::{Call, Ear, Error, Owner, Reply, TaskCall, Upstream};
+use crate::upstream::{Call, Ear, Error, Fanout, Owner, Reply, TaskCall, Upstream};
 
 /// A call that needs nothing of the request that began it.
 pub(super) struct OwnCall {
@@ -23,6 +23,7 @@ pub(super) struct OwnCall {
     pub(super) task: TaskCall,
     pub(super) log_level: Option<LogLevel>,
     pub(super) ear: Arc<dyn Ear>,
+    pub(super) fanout: Fanout,
 }
 
 impl OwnCall {
@@ -47,6 +48,7 @@ impl OwnCall {
             task: self.task,
             log_level: self.log_level,
             ear: Some(self.ear),
+            fanout: self.fanout,
         };
         self.upstream.call(call).await
     }

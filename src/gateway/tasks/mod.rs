@@ -27,7 +27,7 @@ use crate::index::Audience;
 use crate::mcp::task::{self, Detail, Kind, Task};
 use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape, toon};
 use crate::metrics::Outcome;
-use crate::upstream::{Answers, Body, Call, Error, Owner, Reply, TaskCall, Upstream};
+use crate::upstream::{Answers, Body, Call, Error, Fanout, Owner, Reply, TaskCall, Upstream};
 
 pub(super) use self::changes::Changes;
 pub(super) use self::name::{Keeper, Route};
@@ -145,6 +145,7 @@ impl Errand<'_> {
             task: TaskCall::No,
             log_level: None,
             ear: None,
+            fanout: Fanout::No,
         };
         self.upstream.call(call).await
     }

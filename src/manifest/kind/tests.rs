@@ -136,6 +136,46 @@ proptest! {
 }
 
 #[test]
+fn extensions_have_a_domain_that_is_not_the_protocols_and_a_name() {
+    let kinds = Kinds::new();
+    let is_taken = |id: &str| {
+        let spec = json!({"extensions": [{"id": id}], "access": {"anonymous": {}}});
+        let mut object = json!({"metadata": {"name": "a"}, "spec": spec});
+        kinds
+            .check(kinds.find("MCPFederation").unwrap(), &mut object)
+            .is_empty()
+    };
+    for id in [
+        "io.modelcontextprotocol/tasks",
+        "com.example/a.b.c",
+        "org.example.api.v2/thing",
+        "com.example/a_b",
+        "com.my-shop/A",
+        "local/x",
+        "com.example.mcp/x",
+    ] {
+        assert!(is_taken(id), "{id}");
+    }
+    for id in [
+        "tasks",
+        "com.example/",
+        "1com.example/x",
+        "com.example-/x",
+        "com..example/x",
+        "com.example/.x",
+        "com.example/x-",
+        "com.example/my ext",
+        "com.example/a/b",
+        ".com/x",
+        "io.modelcontextprotocol/other",
+        "com.mcp/x",
+        "dev.mcp.tools/x",
+    ] {
+        assert!(!is_taken(id), "{id}");
+    }
+}
+
+#[test]
 fn addresses_as_people_write_them_are_taken() {
     for url in [
         "https://mcp.example.com/mcp",

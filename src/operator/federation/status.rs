@@ -359,6 +359,8 @@ mod tests {
                 index: IndexPlan::default(),
                 apps: apps::Terms::default(),
                 encoding: Encoding::default(),
+                extensions: BTreeMap::new(),
+                fanout_hops: 0,
                 identity: IdentityPlan::default(),
                 page_size: 0,
             };

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::upstream::endpoint::StdioCommand;
 use crate::upstream::known::Known;
 use crate::upstream::questions::Questions;
-use crate::upstream::request::{Body, TaskCall};
+use crate::upstream::request::{Body, Fanout, TaskCall};
 
 /// A Legacy server whose tool `plain` answers with the number of its process, and whose others never answer.
 const SERVER: &str = r#"
@@ -91,6 +91,7 @@ impl Fixture {
             task: TaskCall::No,
             log_level: None,
             ear: None,
+            fanout: Fanout::No,
         };
         let carried = self.lanes.call(&self.shared, Sharing::Together, &call, None);
         let reply = timeout(PATIENCE, carried).await.expect("no answer")?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
+use http::{HeaderMap, Uri};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -79,8 +79,19 @@ impl OldSse {
     /// Posts one whole request whose id is the number `id`, and waits for the answer of that id on the stream. Whoever
     /// hears of `call` hears its progress. There is no time limit but the caller's.
     pub(super) async fn request(&self, id: u64, message: Bytes, call: Option<&Begun>) -> Result<Bytes, Error> {
+        self.request_with(&self.post.headers, id, message, call).await
+    }
+
+    /// The same with these headers, which are those of the connection and more.
+    pub(super) async fn request_with(
+        &self,
+        headers: &HeaderMap,
+        id: u64,
+        message: Bytes,
+        call: Option<&Begun>,
+    ) -> Result<Bytes, Error> {
         let mut waiting = self.shared.calls.add(id, call.and_then(Begun::ear).cloned())?;
-        let posted = self.post.http.tell(&self.post.headers, message);
+        let posted = self.post.http.tell(headers, message);
         tokio::select! {
             biased;
             answer = waiting.answer() => return answer,

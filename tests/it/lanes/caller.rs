@@ -7,7 +7,9 @@ use mcpfleet::mcp::asking::Said;
 use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::{Features, Members, Method};
 use mcpfleet::metrics::Metrics;
-use mcpfleet::upstream::{Asked, Body, Call, Ear, Endpoint, Error, Health, Owner, TaskCall, Terms, Timeouts, Upstream};
+use mcpfleet::upstream::{
+    Asked, Body, Call, Ear, Endpoint, Error, Fanout, Health, Owner, TaskCall, Terms, Timeouts, Upstream,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -114,6 +116,7 @@ impl Client {
             task: TaskCall::No,
             log_level: self.log_level,
             ear: Some(Arc::clone(&self.ear) as _),
+            fanout: Fanout::No,
         };
         let reply = upstream.call(call).await?;
         match reply.body() {

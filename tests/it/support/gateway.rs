@@ -37,6 +37,8 @@ pub(crate) struct TestGateway {
     stop: CancellationToken,
     pub(crate) client: Http,
     pub(crate) hub: Arc<SessionHub>,
+    /// Which endpoint clients turn to.
+    endpoint: String,
     /// The ids of the sessions that were opened, by revision.
     sessions: Mutex<HashMap<Revision, Option<String>>>,
 }
@@ -120,6 +122,7 @@ impl TestGateway {
             client,
             hub,
             keyring,
+            endpoint: "default/fed".to_owned(),
             sessions: Mutex::default(),
         };
         gateway
@@ -201,7 +204,13 @@ impl TestGateway {
 
     /// The endpoint.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/default/fed/mcp", self.address)
+        format!("http://{}/{}/mcp", self.address, self.endpoint)
+    }
+
+    /// From now on clients turn to this endpoint.
+    pub(crate) fn turn_to(&mut self, endpoint: &str) {
+        self.endpoint = endpoint.to_owned();
+        self.sessions.lock().unwrap().clear();
     }
 
     /// Sends a request as it is; the answer must fit the schema of its revision.

@@ -13,6 +13,7 @@ pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod remote;
 pub(crate) mod replica;
+pub(crate) mod shelf;
 pub(crate) mod skip;
 pub(crate) mod up;
 pub(crate) mod upstream;

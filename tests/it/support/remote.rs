@@ -33,6 +33,8 @@ pub(crate) enum Remote {
     EverythingSse,
     /// The official Python SDK v1, over that as well.
     PythonV1Sse,
+    /// An example of MCP Apps: a tool with a page.
+    Apps,
     /// The server of the conformance suite: both eras.
     DualEra,
     /// The same as one that knows the Legacy era only.
@@ -77,6 +79,7 @@ impl Remote {
             Self::Everything => "everything",
             Self::EverythingSse => "everything-sse",
             Self::PythonV1Sse => "python-v1-sse",
+            Self::Apps => "apps",
             Self::DualEra => "dual-era",
             Self::LegacyOnly => "legacy-only",
             Self::ModernOnly => "modern-only",
@@ -87,6 +90,7 @@ impl Remote {
     pub(crate) fn tool(self) -> &'static str {
         match self {
             Self::Go => "greet",
+            Self::Apps => "get-time",
             Self::DualEra | Self::LegacyOnly | Self::ModernOnly => "test_simple_text",
             _ => "echo",
         }
@@ -130,6 +134,12 @@ impl Remote {
                 command.arg("-http").arg(format!("127.0.0.1:{port}"));
                 return elsewhere(command, port, "listening at").await;
             }
+            Self::Apps => {
+                let port = free_port();
+                let mut command = peers.npm_server("basic-vanillajs");
+                command.env("PORT", port.to_string());
+                return elsewhere(command, port, "listening on").await;
+            }
             Self::Everything => {
                 let port = free_port();
                 let mut command = peers.npm_server("everything");
@@ -168,7 +178,8 @@ async fn elsewhere(command: Command, port: u16, words: &str) -> RunningRemote {
     let process = Process::start("a server of other people", command);
     process
         .wait_for("the listener", START, |printed| {
-            printed.errors.iter().any(|line| line.contains(words)).then_some(())
+            let mut lines = printed.errors.iter().chain(&printed.output);
+            lines.any(|line| line.contains(words)).then_some(())
         })
         .await;
     RunningRemote {

@@ -1,0 +1,57 @@
+//! Each member of a federation as a federation of its own, under the names that its server gives: pages of apps know no
+//! others. Who may connect, and what they see of it, is the same.
+
+use std::sync::{Arc, OnceLock};
+
+use super::Federation;
+
+/// What stands before the member in the name of such a federation.
+pub(super) const BEFORE_MEMBER: &str = "/servers/";
+
+/// The members of a federation, each alone; made when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Alone(Box<[OnceLock<Arc<Federation>>]>);
+
+impl Alone {
+    /// For so many members, none of them made.
+    pub(in crate::fleet) fn of(members: usize) -> Self {
+        Self((0..members).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl Federation {
+    /// The member of this name alone. It hears of the same changes and counts its requests with the whole.
+    pub(super) fn alone(&self, member: &str) -> Option<&Arc<Self>> {
+        let place = self.members.iter().position(|own| own.name == member)?;
+        let made = self.alone.0.get(place)?;
+        if made.get().is_none() {
+            let alone = self.only(place)?;
+            drop(made.set(Arc::new(alone)));
+        }
+        made.get()
+    }
+
+    fn only(&self, place: usize) -> Option<Self> {
+        let member = self.members.get(place)?.clone();
+        Some(Self {
+            name: format!("{}{BEFORE_MEMBER}{}", self.name, member.name),
+            server_info: self.server_info.clone(),
+            instructions: member.instructions.as_deref().unwrap_or_default().to_owned(),
+            access: self.access.clone(),
+            protocol: self.protocol,
+            sessions: self.sessions,
+            streams: self.streams,
+            index: self.index.alone(place)?,
+            apps: self.apps.clone(),
+            encoding: self.encoding,
+            extensions: self.extensions.clone(),
+            fanout_hops: self.fanout_hops,
+            page_size: self.page_size,
+            offers: member.offers,
+            changes: Arc::clone(&self.changes),
+            metrics: Arc::clone(&self.metrics),
+            alone: Alone::default(),
+            members: vec![member],
+        })
+    }
+}
