@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::Delay;
-use crate::api::federation::MCPFederationSpec;
+use crate::api::federation::{LegacyNames, MCPFederationSpec};
 use crate::defaults;
 
 /// Streams of a federation's clients.
@@ -19,6 +19,8 @@ pub struct StreamPlan {
     pub heartbeat: Duration,
     /// Changes that follow a first one within this time are told together.
     pub coalesce: Duration,
+    /// By which names Legacy clients are told of changed lists.
+    pub legacy_names: LegacyNames,
     /// Most listens of Modern clients at a time.
     pub listens: usize,
 }
@@ -35,6 +37,7 @@ impl StreamPlan {
             resume: or(streaming.and_then(|s| s.resume), default.resume),
             heartbeat: or(notifications.and_then(|n| n.heartbeat), default.heartbeat),
             coalesce: or(notifications.and_then(|n| n.coalesce), default.coalesce),
+            legacy_names: notifications.and_then(|n| n.legacy_names).unwrap_or_default(),
             listens: spec
                 .limits
                 .as_ref()
@@ -52,6 +55,7 @@ impl Default for StreamPlan {
             resume: defaults::RESUME,
             heartbeat: defaults::HEARTBEAT,
             coalesce: defaults::COALESCE,
+            legacy_names: LegacyNames::Official,
             listens: defaults::LISTENS_MAX,
         }
     }

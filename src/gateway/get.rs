@@ -19,9 +19,10 @@ use super::stream;
 use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
 use super::{legacy, modern};
+use crate::api::federation::LegacyNames;
 use crate::fleet::News;
 use crate::index::Shown;
-use crate::mcp::{Revision, headers, subscription};
+use crate::mcp::{ListKind, Revision, headers, subscription};
 use crate::metrics::{OpenStream, StreamKind};
 
 /// A stream on which a session hears.
@@ -31,6 +32,10 @@ struct Ear {
     /// Whether the client knows that lists may change.
     hears_changes: bool,
     sight: Sight,
+    /// Whether changes are told under the name of earlier libraries too.
+    tells_twice: bool,
+    /// A change that is still to be told under that name.
+    again: Option<ListKind>,
     gate: Gate,
     stop: CancellationToken,
     heartbeat: Duration,
@@ -108,6 +113,8 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
     let ear = Ear {
         listener: SessionHub::listen(&visit.shared.hub, session.id, sight.shown(now), known),
         sight,
+        tells_twice: visit.federation.streams.legacy_names == LegacyNames::Both,
+        again: None,
         gate: Gate::new(visit, needs, now),
         news,
         hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
@@ -129,6 +136,9 @@ impl Ear {
             let shown = self.sight.shown(now);
             return Some(Event::Priming(self.position(shown)));
         }
+        if let Some(kind) = self.again.take() {
+            return Some(Event::message(subscription::list_changed_of_old(kind)));
+        }
         let silence = sleep(self.heartbeat);
         tokio::pin!(silence);
         loop {
@@ -142,6 +152,7 @@ impl Ear {
                 Heard::Message(message) => return Some(Event::message(message)),
                 Heard::Changed(kind, told) => {
                     let message = subscription::list_changed(kind, None);
+                    self.again = self.tells_twice.then_some(kind);
                     let id = self.resumable.then(|| self.position(told));
                     return Some(Event::Message(message.into(), id));
                 }

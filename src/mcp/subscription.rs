@@ -118,6 +118,12 @@ pub fn list_changed(kind: ListKind, id: Option<&str>) -> Vec<u8> {
     }
 }
 
+/// That a list has changed, for Legacy clients of a library that knows this by a name of its own alone.
+pub fn list_changed_of_old(kind: ListKind) -> Vec<u8> {
+    let method = kind.notification().replace("list_changed", "listChanged");
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into_bytes()
+}
+
 /// That a resource has changed, with these params, a JSON object: as a message of the subscription `id`, or without one
 /// for a Legacy client.
 pub fn updated(params: &str, id: Option<&str>) -> Vec<u8> {

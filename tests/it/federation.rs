@@ -344,3 +344,27 @@ async fn a_tool_with_a_schema_that_clients_choke_on_is_withheld_and_nothing_else
         .await;
     assert_eq!(names(&gateway).await, ["b__x", "b__y"]);
 }
+
+#[tokio::test]
+async fn legacy_clients_are_told_by_both_names_where_a_federation_wants_it_and_modern_ones_by_one() {
+    let pods = server(&["logs"]).await;
+    let both = json!({"notifications": {"legacyNames": "Both"}});
+    let gateway = TestGateway::start(plan_with(&[], both.clone())).await;
+    let session = gateway.open_session(LEGACY).await;
+    let mut legacy = gateway.get_events(&session, LEGACY, None).await;
+    legacy.event().await.unwrap();
+    let mut modern = listen(&gateway).await;
+    gateway
+        .input
+        .send_replace(plan_with(&[("pods", pods.address)], both).into());
+    for method in ["notifications/tools/list_changed", "notifications/tools/listChanged"] {
+        assert_eq!(legacy.message().await.unwrap()["method"], method);
+    }
+    assert_eq!(
+        modern.message().await.unwrap()["method"],
+        "notifications/tools/list_changed"
+    );
+    for stream in [&mut legacy, &mut modern] {
+        assert_eq!(stream.message_within(Duration::from_millis(300)).await, None);
+    }
+}

@@ -15,8 +15,8 @@ pub use extension::Extension;
 pub use identity::{Icon, Identity, Theme};
 pub use member::{LabelSelector, Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
 pub use serving::{
-    Apps, Encoding, HideAppOnly, Limits, Naming, Notifications, PrefixStrategy, Protocol, Results, Sessions, Streaming,
-    UnsupportedVersion,
+    Apps, Encoding, HideAppOnly, LegacyNames, Limits, Naming, Notifications, PrefixStrategy, Protocol, Results,
+    Sessions, Streaming, UnsupportedVersion,
 };
 pub use status::{Clash, IndexStatus, MCPFederationStatus, MemberStatus, Renamed};
 

@@ -162,6 +162,20 @@ pub struct Notifications {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub coalesce: Option<Duration>,
+    /// By which names Legacy clients are told of changed lists. Official: `notifications/tools/list_changed`. Both: the
+    /// same as `notifications/tools/listChanged` too, for clients of a library that knows no other. Default Official.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legacy_names: Option<LegacyNames>,
+}
+
+/// By which names Legacy clients are told of changed lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LegacyNames {
+    /// Those of the specification.
+    #[default]
+    Official,
+    /// Those, and once more by names that one library uses.
+    Both,
 }
 
 /// How much clients may ask for.

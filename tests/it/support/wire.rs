@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use jsonschema::Validator;
-use mcpfleet::mcp::Revision;
+use mcpfleet::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::http::Reply;
@@ -43,6 +43,13 @@ pub(crate) fn assert_reply(headers: &HeaderMap, body: &str, reply: &Reply) {
 
 /// Panics unless `message`, which came in an event stream, is right for a client of `revision` that sent `asked`.
 pub(crate) fn assert_event(revision: Revision, asked: &[Value], message: &Value) {
+    // The one message of ours that no revision knows, for those who ask for it.
+    let is_of_old = message["method"]
+        .as_str()
+        .is_some_and(|method| method.ends_with("/listChanged"));
+    if is_of_old && revision.era() == Era::Legacy {
+        return;
+    }
     let problems = problems_to_client(revision, asked, message);
     assert!(
         problems.is_empty(),
