@@ -27,6 +27,7 @@ fn every_keyword_of_our_schemas_is_one_that_is_checked() {
         "title",
         "type",
         "x-kubernetes-int-or-string",
+        "x-kubernetes-preserve-unknown-fields",
         "x-kubernetes-validations",
     ];
     const LISTS: [&str; 2] = ["x-kubernetes-list-type", "x-kubernetes-list-map-keys"];
