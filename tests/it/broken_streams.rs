@@ -13,9 +13,9 @@ use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 fn tools() -> Value {
     json!([
-        {"name": "writes"},
-        {"name": "reads", "annotations": {"readOnlyHint": true}},
-        {"name": "settles", "annotations": {"idempotentHint": true, "title": "x"}},
+        {"name": "writes", "inputSchema": {"type": "object"}},
+        {"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+        {"name": "settles", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true, "title": "x"}},
     ])
 }
 

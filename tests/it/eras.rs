@@ -15,7 +15,7 @@ use crate::support::held::{PATIENCE, until};
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 fn tools() -> Value {
-    json!([{"name": "echo"}])
+    json!([{"name": "echo", "inputSchema": {"type": "object"}}])
 }
 
 fn hold(server: &Upstream, pin: Pin) -> Held {

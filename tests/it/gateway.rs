@@ -467,7 +467,7 @@ async fn errors_of_servers_are_relayed_with_their_meaning() {
     let server = Upstream::start(|seen| match (seen.method(), seen.body["params"]["name"].as_str()) {
         ("tools/call", Some("own")) => seen.error(200, 4242, "mine"),
         ("tools/call", _) => seen.error(200, -32042, "visit a page"),
-        _ => upstream::legacy(seen, &json!([{"name": "own"}, {"name": "page"}])),
+        _ => upstream::legacy(seen, &json!([{"name": "own", "inputSchema": {"type": "object"}}, {"name": "page", "inputSchema": {"type": "object"}}])),
     })
     .await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;

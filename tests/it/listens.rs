@@ -193,7 +193,7 @@ async fn a_burst_of_changes_is_one_or_two_messages() {
     let gateway = TestGateway::start(plan_with(&[], json!({"notifications": {"coalesce": "250ms"}}))).await;
     let mut stream = listen(&gateway, json!(1), all()).await;
     stream.message().await.unwrap();
-    for round in 0..20 {
+    for round in 0..21 {
         let members: &[_] = if round % 2 == 0 { &[("s", server.address)] } else { &[] };
         let plan = plan_with(members, json!({"notifications": {"coalesce": "250ms"}}));
         gateway.input.send_replace(plan.into());

@@ -13,7 +13,9 @@ use crate::support::upstream::{self, Answer, Upstream};
 
 #[tokio::test]
 async fn promtool_accepts_the_page() {
-    let server = Upstream::start(|seen| upstream::legacy(seen, &json!([{"name": "echo"}]))).await;
+    let server =
+        Upstream::start(|seen| upstream::legacy(seen, &json!([{"name": "echo", "inputSchema": {"type": "object"}}])))
+            .await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     gateway.legacy("tools/call", json!({"name": "s__echo"})).await;
     gateway.legacy("tools/rename", json!({})).await;

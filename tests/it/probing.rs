@@ -21,7 +21,7 @@ for line in sys.stdin:
     elif method == "initialize":
         say({{"id": id, "result": {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
              "serverInfo": {{"name": "s", "version": "1"}}}}}})
-    elif method == "tools/list": say({{"id": id, "result": {{"tools": [{{"name": "t"}}]}}}})
+    elif method == "tools/list": say({{"id": id, "result": {{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}}}})
 "#
     );
     Endpoint::Stdio(StdioCommand {

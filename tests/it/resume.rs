@@ -20,7 +20,10 @@ async fn server(pause: Duration) -> Upstream {
 
 fn script(seen: &Seen, pause: Duration) -> Answer {
     if seen.method() != "tools/call" {
-        return upstream::legacy(seen, &json!([{"name": "walk"}, {"name": "stall"}]));
+        return upstream::legacy(
+            seen,
+            &json!([{"name": "walk", "inputSchema": {"type": "object"}}, {"name": "stall", "inputSchema": {"type": "object"}}]),
+        );
     }
     if seen.body["params"]["name"] == "stall" {
         return Answer::Hang;
