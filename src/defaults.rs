@@ -283,6 +283,12 @@ pub const SKILL_DESCRIPTION_MAX: usize = 1_024;
 pub const SKILL_FILES_MAX: usize = 512;
 /// Most bytes of a skill's files together that every host takes (Skills extension).
 pub const SKILL_BYTES_MAX: u64 = 16 << 20;
+/// Most files of all skills in a directory under `up`.
+pub const SKILL_TREE_FILES_MAX: usize = 8_192;
+/// Most bytes of all skills in a directory under `up`.
+pub const SKILL_TREE_BYTES_MAX: u64 = 256 << 20;
+/// Most directories that a skill's own is within.
+pub const SKILL_DEPTH_MAX: usize = 64;
 
 /// Most characters of one server's instructions in those of a federation.
 pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;

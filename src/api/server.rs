@@ -313,12 +313,15 @@ pub struct CatalogStatus {
     pub templates: i64,
     /// Prompts.
     pub prompts: i64,
+    /// Skills.
+    #[serde(default)]
+    pub skills: i64,
     /// True: every page of every list was read.
     pub complete: bool,
     /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Tools that the server lists and that are not offered to clients; at most 100 are named.
+    /// Tools and skills that the server lists and that are not offered to clients; at most 100 are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub withheld: Vec<WithheldTool>,
@@ -327,10 +330,10 @@ pub struct CatalogStatus {
     pub truncated: i64,
 }
 
-/// A tool that is not offered to clients.
+/// A tool or a skill that is not offered to clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldTool {
-    /// Its name.
+    /// Its name, or the URI of a skill.
     pub name: String,
     /// What is wrong with it.
     pub reason: String,

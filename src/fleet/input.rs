@@ -9,6 +9,7 @@ use kube::core::ObjectMeta;
 use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
+use super::skills::SkillsPlan;
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
 use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
@@ -50,7 +51,7 @@ fn withholds_whole(server: &MCPServer) -> bool {
     policy == Some(OnInvalid::WithholdServer)
 }
 
-/// The planner's view of `federation`. API keys are taken from `references`.
+/// The planner's view of `federation`. API keys and skills are taken from `references`.
 pub fn federation_input(federation: &MCPFederation, references: &References) -> FederationInput {
     let metadata = &federation.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -58,6 +59,7 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
         key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
         access: Access::resolve(&federation.spec, namespace, references),
         refresh: refresh_at(metadata),
+        skills: SkillsPlan::resolve(&federation.spec, namespace, references),
         spec: federation.spec.clone(),
     }
 }

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod protocol;
 pub mod reference;
 pub mod runtime;
+pub mod skills;
 pub mod snapshot;
 pub mod streams;
 mod unresolved;
@@ -23,5 +24,6 @@ pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, Serv
 pub use protocol::ProtocolPlan;
 pub use reference::{Content, Reference, ReferenceKind, References};
 pub use runtime::{DefaultFederation, Runtime};
+pub use skills::{SkillProblem, SkillsPlan};
 pub use snapshot::{Federation, Fleet, Member, Offers};
 pub use streams::StreamPlan;

@@ -55,6 +55,8 @@ pub struct FederationObservation {
     pub members: Vec<MemberObservation>,
     /// What clients see, in numbers.
     pub index: IndexStatus,
+    /// What of the skills that it should serve itself is left out, as reason and message.
+    pub skill_problems: Vec<(&'static str, String)>,
 }
 
 /// One member of a federation.
@@ -70,6 +72,8 @@ pub struct MemberObservation {
     pub problem: Option<(&'static str, String)>,
     /// Tools it contributes.
     pub tools: usize,
+    /// What of it is left out by plan, and why.
+    pub note: Option<String>,
 }
 
 /// What a server said of itself, as status tells it.
@@ -95,6 +99,7 @@ pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
         resources: count(List::Resources),
         templates: count(List::Templates),
         prompts: count(List::Prompts),
+        skills: count(List::Skills),
         complete: catalog.complete,
         digest: catalog.digest().to_owned(),
         withheld: withheld.collect(),

@@ -10,12 +10,14 @@ use super::access::Access;
 use super::extensions;
 use super::identity::IdentityPlan;
 use super::protocol::ProtocolPlan;
+use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
 use crate::api::federation::{Encoding, HideAppOnly, MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
-use crate::index::{AccessRules, IndexPlan, Naming, Selection};
+use crate::index::skills::uri::InvalidPrefix;
+use crate::index::{AccessRules, IndexPlan, Naming, Selection, SkillPrefix};
 use crate::mcp::apps;
 use crate::upstream::{Endpoint, Terms};
 
@@ -58,6 +60,8 @@ pub struct FederationInput {
     pub access: Access,
     /// What has the lists of all its members read again whenever it is another one.
     pub refresh: Option<String>,
+    /// The skills that it serves itself.
+    pub skills: SkillsPlan,
 }
 
 /// Everything the planner sees.
@@ -114,6 +118,8 @@ pub struct FederationPlan {
     pub extensions: BTreeMap<String, String>,
     /// A read that nobody owns is forwarded if it was forwarded less often before.
     pub fanout_hops: u64,
+    /// What of the skills that it should serve itself is left out.
+    pub skill_problems: Vec<SkillProblem>,
     /// What it says of itself.
     pub identity: IdentityPlan,
     /// Most entries of one page of a list; 0 for all.
@@ -140,6 +146,9 @@ pub struct MemberPlan {
     pub prefix: String,
     /// Higher goes first.
     pub priority: i32,
+    /// Put before the paths of its skills; `None` where those are not offered, and an error where its prefix cannot
+    /// stand there.
+    pub skills: Result<Option<SkillPrefix>, InvalidPrefix>,
     /// What of it is offered.
     pub selection: Arc<Selection>,
     /// Why it contributes nothing, if so.
@@ -200,6 +209,14 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
         }
     }
     FleetPlan { servers, federations }
+}
+
+impl MemberPlan {
+    /// What of it is left out, and why, for a person.
+    pub fn note(&self) -> Option<String> {
+        let why = self.skills.as_ref().err().filter(|_| self.problem.is_none())?;
+        Some(format!("its skills are not offered: {why}"))
+    }
 }
 
 impl SessionPlan {
@@ -315,7 +332,7 @@ fn plan_federation(
         protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),
-        index: index_plan(&federation.spec),
+        index: index_plan(federation),
         apps: apps_terms(&federation.spec),
         encoding: federation
             .spec
@@ -325,18 +342,21 @@ fn plan_federation(
             .unwrap_or_default(),
         extensions: extensions::declared(&federation.spec),
         fanout_hops: fanout_hops(&federation.spec),
+        skill_problems: federation.skills.problems.clone(),
         identity: IdentityPlan::of(&federation.key.name, &federation.spec),
         page_size: page_size(&federation.spec),
     }
 }
 
-fn index_plan(spec: &MCPFederationSpec) -> IndexPlan {
+fn index_plan(federation: &FederationInput) -> IndexPlan {
+    let spec = &federation.spec;
     let rules = spec.access.as_ref().map_or(&[][..], |access| &access.rules);
     let hides = spec.apps.as_ref().and_then(|apps| apps.hide_app_only);
     IndexPlan {
         naming: Naming::of(spec.naming.as_ref()),
         rules: AccessRules::read(rules),
         hides_app_only: hides == Some(HideAppOnly::WithoutApps),
+        own: federation.skills.own.clone(),
     }
 }
 
@@ -389,6 +409,7 @@ fn expand(
         return vec![MemberPlan {
             name: member.name.clone(),
             server: key,
+            skills: skill_prefix(member, &prefix),
             prefix,
             priority,
             selection,
@@ -404,12 +425,22 @@ fn expand(
         .map(|s| MemberPlan {
             name: s.key.name.clone(),
             server: s.key.clone(),
+            skills: skill_prefix(member, &s.key.name),
             prefix: s.key.name.clone(),
             priority,
             selection: Arc::clone(&selection),
             problem: server_problem(s),
         })
         .collect()
+}
+
+/// What stands before the skills of a member that goes by `prefix`: by default its prefix, if it has one.
+fn skill_prefix(member: &Member, prefix: &str) -> Result<Option<SkillPrefix>, InvalidPrefix> {
+    if member.skills.unwrap_or(!prefix.is_empty()) {
+        SkillPrefix::new(prefix).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 fn server_key(reference: &ServerRef, namespace: &str) -> ObjectKey {
@@ -483,6 +514,7 @@ mod tests {
             spec,
             access: Access::Anonymous,
             refresh: None,
+            skills: SkillsPlan::default(),
         }];
         let servers = servers.iter().map(|name| server(name)).collect();
         let planned = plan(&PlanInput {
@@ -499,6 +531,26 @@ mod tests {
         rows.iter()
             .map(|(a, b, c)| ((*a).into(), (*b).into(), (*c).into()))
             .collect()
+    }
+
+    #[test]
+    fn skills_are_offered_by_default_where_a_prefix_can_stand_in_their_uris() {
+        let skills = |said: Value| {
+            let member: Member = serde_json::from_value(said).unwrap();
+            let prefix = member.prefix.clone().unwrap_or_else(|| "server".to_owned());
+            skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
+        };
+        assert_eq!(skills(json!({"name": "m"})), Ok(Some("server".into())));
+        assert_eq!(skills(json!({"name": "m", "prefix": "a-1"})), Ok(Some("a-1".into())));
+        assert_eq!(skills(json!({"name": "m", "prefix": ""})), Ok(None));
+        assert_eq!(skills(json!({"name": "m", "skills": false})), Ok(None));
+        for (prefix, said) in [("A", None), ("a_b", None), ("", Some(true))] {
+            let problem = skills(json!({"name": "m", "prefix": prefix, "skills": said})).unwrap_err();
+            assert!(
+                problem.to_string().contains("cannot stand in URIs of skills"),
+                "{prefix}"
+            );
+        }
     }
 
     #[test]

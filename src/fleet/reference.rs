@@ -1,4 +1,4 @@
-//! Values that servers and federations take from Secrets and ConfigMaps: which objects are named, and what was read of them.
+//! Values that servers and federations take from Secrets and ConfigMaps, and files from directories: which objects are named, and what was read of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,16 +6,18 @@ use std::fmt;
 use super::unresolved::Unresolved;
 use crate::api::environment::{EnvFrom, EnvVar, KeyRef, ObjectRef, ValueSource};
 
-/// The two kinds that hold values.
+/// The kinds that hold values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReferenceKind {
     /// `v1/Secret`.
     Secret,
     /// `v1/ConfigMap`.
     ConfigMap,
+    /// A directory on this machine, by its path; its values are files, by their paths in it. Never in a cluster.
+    Directory,
 }
 
-/// A Secret or a ConfigMap by name.
+/// A Secret or a ConfigMap by name, or a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     /// Its kind.
@@ -162,6 +164,7 @@ impl fmt::Display for Reference {
         let kind = match self.kind {
             ReferenceKind::Secret => "Secret",
             ReferenceKind::ConfigMap => "ConfigMap",
+            ReferenceKind::Directory => "directory",
         };
         write!(f, "{kind} {:?}", self.name)
     }

@@ -290,7 +290,9 @@ impl Keeper {
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
                     upstream: Some(Arc::clone(&serving.upstream)),
                     catalog: state.catalog.clone(),
-                    offers: peer.map_or_else(Offers::default, |peer| Offers::of(peer, state.catalog.as_deref())),
+                    offers: peer
+                        .map_or_else(Offers::default, |peer| Offers::of(peer, state.catalog.as_deref()))
+                        .for_member(member),
                 }
             })
             .collect();
@@ -348,6 +350,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             selection: Arc::clone(&member.selection),
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
+            skills: member.skills.clone().unwrap_or_default().into(),
             catalog: input.catalog.clone(),
         })
         .collect();
@@ -362,6 +365,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             .map(|(m, input)| Member {
                 name: m.name.clone(),
                 server: m.server.to_string(),
+                skills: m.skills.clone().unwrap_or_default(),
                 upstream: input.upstream.clone(),
                 offers: input.offers,
                 instructions: input.instructions.clone(),
@@ -369,7 +373,9 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             .collect(),
         alone: Alone::of(inputs.len()),
         index: Index::build(planned.index.clone(), catalogs),
-        offers: inputs.iter().fold(Offers::default(), |all, input| all.or(input.offers)),
+        offers: inputs
+            .iter()
+            .fold(Offers::of_own(planned), |all, input| all.or(input.offers)),
         instructions: instructions(planned, inputs),
         server_info: planned.identity.server_info.clone(),
         apps: planned.apps.clone(),
@@ -451,8 +457,15 @@ fn observe_federation(served: &Served) -> FederationObservation {
                     .as_ref()
                     .map(|problem| (problem.reason(), problem.to_string())),
                 tools: index.tools_of(place),
+                note: member.note(),
             })
             .collect(),
         index: index.status(),
+        skill_problems: served
+            .plan
+            .skill_problems
+            .iter()
+            .map(|problem| (problem.why.reason, problem.to_string()))
+            .collect(),
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
-use super::plan::SessionPlan;
+use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
-use crate::index::{Catalog, Index};
+use crate::index::{Catalog, Index, SkillPrefix};
 use crate::mcp::{Era, apps};
 use crate::metrics::FederationMetrics;
-use crate::upstream::{Peer, Upstream};
+use crate::upstream::{Peer, Skills, Upstream};
 
 /// Everything that is served now; swapped whole.
 #[derive(Debug, Default)]
@@ -74,6 +74,8 @@ pub struct Offers {
     pub logging: bool,
     /// They tell of changes of single resources.
     pub subscribe: bool,
+    /// They serve skills; directories of them only where all that do list those.
+    pub skills: Skills,
     /// They make tasks of calls.
     pub tasks: bool,
 }
@@ -85,6 +87,8 @@ pub struct Member {
     pub name: String,
     /// The name of its server, `namespace/name`.
     pub server: String,
+    /// What clients see before the URIs of its skills; `None` where those are not offered.
+    pub skills: Option<SkillPrefix>,
     /// The server behind it, if it has one that can be held.
     pub upstream: Option<Arc<Upstream>>,
     /// What the server does, beside its lists.
@@ -104,7 +108,27 @@ impl Offers {
             completions: capabilities.completions,
             logging: capabilities.logging,
             subscribe: capabilities.subscribe,
+            skills: capabilities.skills,
             tasks: capabilities.tasks && makes_tasks,
+        }
+    }
+
+    /// Those of what a federation has itself.
+    pub fn of_own(planned: &FederationPlan) -> Self {
+        let skills = planned.index.own.as_ref().map(|_| Skills::WithDirectories);
+        Self {
+            skills: skills.unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// Those of them that a member contributes which is planned so.
+    #[must_use]
+    pub fn for_member(self, planned: &MemberPlan) -> Self {
+        let has_skills = matches!(planned.skills, Ok(Some(_)));
+        Self {
+            skills: if has_skills { self.skills } else { Skills::None },
+            ..self
         }
     }
 
@@ -115,6 +139,11 @@ impl Offers {
             completions: self.completions || other.completions,
             logging: self.logging || other.logging,
             subscribe: self.subscribe || other.subscribe,
+            skills: match (self.skills, other.skills) {
+                (Skills::None, one) | (one, Skills::None) => one,
+                (Skills::WithDirectories, Skills::WithDirectories) => Skills::WithDirectories,
+                (Skills::Listed, _) | (_, Skills::Listed) => Skills::Listed,
+            },
             tasks: self.tasks || other.tasks,
         }
     }

@@ -14,7 +14,7 @@ use super::line::Line;
 use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
-use super::{extensions, reads, tasks, updates, viewer};
+use super::{extensions, reads, skills, tasks, updates, viewer};
 use crate::fleet::Federation;
 use crate::index::{Audience, Bare, List, Target};
 use crate::mcp::notice::LogLevel;
@@ -56,12 +56,16 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::Initialize => initialize(federation, request),
         Method::Ping => Answer::ok(request, b"{}"),
         Method::Discover => Answer::ok(request, &discovered(federation)),
-        Method::ToolsList | Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList => {
-            list(federation, request)
-        }
+        Method::ToolsList
+        | Method::ResourcesList
+        | Method::ResourceTemplatesList
+        | Method::PromptsList
+        | Method::SkillsList => list(federation, request),
         Method::ToolsCall => named(federation, request, List::Tools, "tool").await,
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
         Method::ResourcesRead => reads::read(federation, request).await,
+        Method::SkillsGet => skills::get(federation, request).await,
+        Method::DirectoryRead => skills::directory(federation, request).await,
         Method::Complete => completion::complete(federation, request).await,
         Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
         Method::SetLevel => set_level(federation, request),

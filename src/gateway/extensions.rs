@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::fleet::Federation;
+use crate::index::skills;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Revision, apps, task};
+use crate::upstream::Skills;
 
 /// Declares the extensions that `federation` serves to clients of `revision` among its `capabilities`, if there are any:
 /// those that a member brings along, and those that its object names, which says more.
@@ -15,6 +17,11 @@ pub(super) fn declare(capabilities: &mut ObjectWriter<'_>, federation: &Federati
     let mut all: BTreeMap<&str, Cow<'_, str>> = BTreeMap::new();
     if federation.offers.tasks {
         all.insert(task::EXTENSION, "{}".into());
+    }
+    match federation.offers.skills {
+        Skills::None => {}
+        Skills::Listed => drop(all.insert(skills::EXTENSION, "{}".into())),
+        Skills::WithDirectories => drop(all.insert(skills::EXTENSION, r#"{"directoryRead":true}"#.into())),
     }
     if federation.index.has_apps() {
         all.insert(apps::EXTENSION, federation.apps.settings().into());

@@ -40,6 +40,7 @@ mod reply;
 mod rpc;
 pub mod serve;
 pub mod session;
+mod skills;
 pub mod stdio;
 mod stream;
 mod talk;

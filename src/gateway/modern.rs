@@ -68,7 +68,7 @@ pub fn check(
     let Some(known) = Method::parse(method).filter(|known| known.in_modern()) else {
         return Err(refusal(StatusCode::NOT_FOUND, RpcError::method_not_found(method)));
     };
-    if let Some(member) = known.target() {
+    if let Some(member) = known.named_target() {
         let named = map.map(|map| required(map, headers::NAME)).transpose()?;
         let target = params.and_then(|p| p.get(member)).and_then(object::string);
         let Some(target) = target else {

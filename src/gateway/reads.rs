@@ -5,7 +5,9 @@ use serde_json::json;
 use super::answer::Answer;
 use super::bridge::{self, Failure};
 use super::dispatch::Request;
+use super::skills;
 use crate::fleet::Federation;
+use crate::index::skills::uri::is_skill;
 use crate::mcp::{Era, RpcError};
 use crate::metrics::Outcome;
 
@@ -17,9 +19,10 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>) -> Answe
     };
     let index = &federation.index;
     if let Some(target) = index.resource(&uri, request.audience) {
-        return bridge::carry(federation, request, &target).await;
+        return skills::read(federation, request, &target).await;
     }
-    let is_forwarded_on = bridge::hops(request.headers) < federation.fanout_hops && !uri.starts_with(SKILL);
+    // Skills are read from their owner alone: the member that their address names.
+    let is_forwarded_on = bridge::hops(request.headers) < federation.fanout_hops && !is_skill(&uri);
     let failed = if is_forwarded_on {
         let members = index.readers(&uri, request.audience);
         match Box::pin(bridge::ask_all(federation, request, &uri, members)).await {
@@ -65,9 +68,6 @@ fn details(failed: &[Failure]) -> Option<String> {
         many => Some(format!("{many} members could not say: {}", causes.join("; "))),
     }
 }
-
-/// Skills are read from their owner alone: the member that their address names.
-const SKILL: &str = "skill://";
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! Updates of single resources: from whoever owns one to the clients that subscribed to it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use super::dispatch::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::Audience;
+use crate::index::skills::{SkillPrefix, rewrite};
 use crate::mcp::{Method, RpcError, subscription};
 use crate::upstream::{Owner, SubscribeError, Subscription};
 
@@ -95,10 +97,30 @@ impl Updates {
     }
 }
 
+/// A subscription to one resource as clients know it, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Subscribed {
+    subscription: Subscription,
+    /// What clients see before the URIs of the owner's skills.
+    prefix: Option<SkillPrefix>,
+}
+
+impl Subscribed {
+    /// The params of the next update; `None` when there will be none any more.
+    async fn updated(&mut self) -> Option<Arc<str>> {
+        let params = self.subscription.updated().await?.params;
+        let renamed = self.prefix.as_ref().map(|prefix| rewrite::descriptor(&params, prefix));
+        Some(match renamed {
+            Some(Cow::Owned(renamed)) => renamed.into(),
+            Some(Cow::Borrowed(_)) | None => params,
+        })
+    }
+}
+
 /// Passes each update on as `send` takes it.
-pub(super) async fn pass_on(mut subscription: Subscription, mut send: impl AsyncFnMut(Bytes)) {
-    while let Some(notice) = subscription.updated().await {
-        send(Bytes::from(subscription::updated(&notice.params, None))).await;
+pub(super) async fn pass_on(mut subscribed: Subscribed, mut send: impl AsyncFnMut(Bytes)) {
+    while let Some(params) = subscribed.updated().await {
+        send(Bytes::from(subscription::updated(&params, None))).await;
     }
 }
 
@@ -131,19 +153,23 @@ async fn subscribe(
     owner: &Owner,
     uri: &str,
     audience: Audience,
-) -> Result<Subscription, NotSubscribed> {
+) -> Result<Subscribed, NotSubscribed> {
     let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
     let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;
     let subscribed = upstream.subscribe(owner, &target.original).await;
-    subscribed.map_err(|error| NotSubscribed::Member(name(), error))
+    let subscription = subscribed.map_err(|error| NotSubscribed::Member(name(), error))?;
+    Ok(Subscribed {
+        subscription,
+        prefix: member.skills.clone(),
+    })
 }
 
-async fn watch(mut subscription: Subscription, updates: mpsc::Sender<Arc<str>>) {
-    while let Some(notice) = subscription.updated().await {
+async fn watch(mut subscribed: Subscribed, updates: mpsc::Sender<Arc<str>>) {
+    while let Some(params) = subscribed.updated().await {
         // While the client does not read, further updates become one.
-        if updates.send(notice.params).await.is_err() {
+        if updates.send(params).await.is_err() {
             return;
         }
     }

@@ -11,10 +11,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::hub::SessionHub;
 use super::session::{BySession, SessionId};
-use super::updates;
+use super::updates::{self, Subscribed};
 use crate::defaults;
 use crate::mcp::notice::LogLevel;
-use crate::upstream::Subscription;
 
 /// The wishes of all sessions.
 pub struct Wishes {
@@ -67,13 +66,13 @@ impl Wishes {
     }
 
     /// Passes the updates of a resource to `session` from now on. False where there is no room for it.
-    pub(super) fn subscribe(&self, session: SessionId, uri: &str, subscription: Subscription) -> bool {
+    pub(super) fn subscribe(&self, session: SessionId, uri: &str, subscribed: Subscribed) -> bool {
         let noted = self.wish(session, |wish| {
             let has_room =
                 wish.resources.contains_key(uri) || wish.resources.len() < defaults::SESSION_SUBSCRIPTIONS_MAX;
             if has_room {
                 let hub = Arc::clone(&self.hub);
-                let passing = updates::pass_on(subscription, async move |message| {
+                let passing = updates::pass_on(subscribed, async move |message| {
                     for _ in 0..defaults::UPDATE_TRIES {
                         if hub.send(session, message.clone()) {
                             return;

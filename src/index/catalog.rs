@@ -23,7 +23,9 @@ pub struct Catalog {
     pub templates: Vec<Item>,
     /// What it lists under `prompts/list`.
     pub prompts: Vec<Item>,
-    /// Tools that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
+    /// What it lists under `skills/list`.
+    pub skills: Vec<Item>,
+    /// Tools and skills that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
     pub withheld: Vec<Withheld>,
     /// How many more there are.
     pub withheld_more: usize,
@@ -49,18 +51,25 @@ pub struct Item {
     pub needs_task: bool,
 }
 
-/// The four lists that every revision knows.
+/// The four lists that every revision knows, and that of the extension for skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
     Tools,
     Resources,
     Templates,
     Prompts,
+    Skills,
 }
 
 impl List {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+    pub const ALL: [Self; 5] = [
+        Self::Tools,
+        Self::Resources,
+        Self::Templates,
+        Self::Prompts,
+        Self::Skills,
+    ];
 
     /// The method that reads it.
     pub const fn method(self) -> Method {
@@ -69,6 +78,7 @@ impl List {
             Self::Resources => Method::ResourcesList,
             Self::Templates => Method::ResourceTemplatesList,
             Self::Prompts => Method::PromptsList,
+            Self::Skills => Method::SkillsList,
         }
     }
 
@@ -84,6 +94,7 @@ impl List {
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
             Self::Prompts => "prompts",
+            Self::Skills => "skills",
         }
     }
 
@@ -91,22 +102,23 @@ impl List {
     pub const fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
+            Self::Resources | Self::Skills => "uri",
             Self::Templates => "uriTemplate",
         }
     }
 
-    /// Whether its entries have names, which prefixes keep apart, rather than URIs, which stay as they are.
+    /// Whether its entries have names, which prefixes keep apart, rather than URIs.
     pub const fn has_names(self) -> bool {
         matches!(self, Self::Tools | Self::Prompts)
     }
 
-    /// The server capability that goes with it.
-    pub const fn capability(self) -> &'static str {
+    /// The server capability that goes with it, if the protocol itself knows one.
+    pub const fn capability(self) -> Option<&'static str> {
         match self {
-            Self::Tools => "tools",
-            Self::Resources | Self::Templates => "resources",
-            Self::Prompts => "prompts",
+            Self::Tools => Some("tools"),
+            Self::Resources | Self::Templates => Some("resources"),
+            Self::Prompts => Some("prompts"),
+            Self::Skills => None,
         }
     }
 }
@@ -158,6 +170,7 @@ impl Catalog {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            skills: Vec::new(),
             withheld: Vec::new(),
             withheld_more: 0,
             nameless: Vec::new(),
@@ -173,6 +186,7 @@ impl Catalog {
             List::Resources => &self.resources,
             List::Templates => &self.templates,
             List::Prompts => &self.prompts,
+            List::Skills => &self.skills,
         }
     }
 
@@ -183,13 +197,14 @@ impl Catalog {
             List::Resources => &mut self.resources,
             List::Templates => &mut self.templates,
             List::Prompts => &mut self.prompts,
+            List::Skills => &mut self.skills,
         }
     }
 
-    /// Leaves a tool out.
-    pub fn withhold(&mut self, tool: Withheld) {
+    /// Leaves a tool or a skill out.
+    pub fn withhold(&mut self, entry: Withheld) {
         if self.withheld.len() < defaults::WITHHELD_MAX {
-            self.withheld.push(tool);
+            self.withheld.push(entry);
         } else {
             self.withheld_more += 1;
         }
@@ -230,8 +245,8 @@ impl Catalog {
             }
             context.update(b"\0");
         }
-        for tool in &self.withheld {
-            context.update(format!("\n{:?} {}", tool.name, tool.cause).as_bytes());
+        for entry in &self.withheld {
+            context.update(format!("\n{:?} {}", entry.name, entry.cause).as_bytes());
         }
         if self.withheld_more > 0 {
             context.update(format!("\n{}", self.withheld_more).as_bytes());

@@ -9,6 +9,7 @@ use super::audience::{AccessRules, RuleSet};
 use super::catalog::{Catalog, Item, List};
 use super::naming::Naming;
 use super::selection::Selection;
+use super::skills::{OwnSkills, SkillUris};
 use crate::api::federation::{Clash, PrefixStrategy, Renamed, ToolOverride, Visibility};
 use crate::mcp::ParamHeaders;
 use crate::mcp::apps::{self, ToolUi};
@@ -22,6 +23,8 @@ pub struct MemberCatalog {
     pub server: String,
     /// Put before names; empty for none.
     pub prefix: String,
+    /// How clients know its skills.
+    pub skills: SkillUris,
     /// What of it is offered.
     pub selection: Arc<Selection>,
     /// What the member offers now; `None` while nothing is known.
@@ -92,6 +95,8 @@ pub(super) struct Parts<'p> {
     pub(super) naming: &'p Naming,
     pub(super) rules: &'p AccessRules,
     pub(super) members: &'p [MemberCatalog],
+    /// The place among them of what is the federation's own, which goes before all members.
+    pub(super) own: Option<usize>,
     /// Names that no member can have.
     pub(super) reserved: &'p [&'p str],
 }
@@ -108,7 +113,7 @@ struct Candidate<'p> {
 impl Merged {
     /// Merges `list` of all members: of two entries with one key the earlier member's stands.
     pub(super) fn of(list: List, parts: Parts<'_>, report: &mut Report) -> Self {
-        let candidates = candidates(list, parts.members);
+        let candidates = candidates(list, parts);
         let claimants = claimants(list, parts, &candidates, report);
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut losers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -157,7 +162,7 @@ impl Candidate<'_> {
         let member = parts.members.get(self.member);
         let visibility = |member: &MemberCatalog| match list {
             List::Tools => member.selection.visibility_of(original),
-            List::Resources | List::Templates | List::Prompts => Visibility::Native,
+            List::Resources | List::Templates | List::Prompts | List::Skills => Visibility::Native,
         };
         let ui = ui_of(list, self.item);
         Entry {
@@ -195,6 +200,18 @@ impl MemberCatalog {
         (&self.name, &self.selection, catalog.map(Catalog::digest))
     }
 
+    /// What a federation has itself, as a member of it.
+    pub(super) fn of_federation(own: &OwnSkills) -> Self {
+        Self {
+            name: OWN.to_owned(),
+            server: String::new(),
+            prefix: String::new(),
+            skills: SkillUris::AsTheyAre,
+            selection: Arc::default(),
+            catalog: Some(Arc::clone(own.catalog())),
+        }
+    }
+
     fn offers(&self, list: List, item: &Item) -> bool {
         match list {
             List::Tools => {
@@ -202,6 +219,15 @@ impl MemberCatalog {
             }
             List::Resources | List::Templates => !(self.selection.excludes_apps && apps::has_scheme(&item.key)),
             List::Prompts => true,
+            List::Skills => self.skills != SkillUris::LeftOut,
+        }
+    }
+
+    /// What clients call the resource or template that the member calls `uri`.
+    pub(super) fn uri_for_clients<'u>(&self, uri: &'u str) -> Cow<'u, str> {
+        match self.skills.prefix() {
+            Some(prefix) => prefix.to_client(uri),
+            None => Cow::Borrowed(uri),
         }
     }
 
@@ -211,10 +237,15 @@ impl MemberCatalog {
     }
 }
 
-/// What all members offer of `list`.
-fn candidates(list: List, members: &[MemberCatalog]) -> Vec<Candidate<'_>> {
+/// What the federation itself and all members offer of `list`.
+fn candidates(list: List, parts: Parts<'_>) -> Vec<Candidate<'_>> {
     let mut all = Vec::new();
-    for (number, member) in members.iter().enumerate() {
+    let members = || parts.members.iter().enumerate();
+    let is_own = |(number, _): &(usize, &MemberCatalog)| parts.own == Some(*number);
+    let own_first = members()
+        .filter(is_own)
+        .chain(members().filter(|member| !is_own(member)));
+    for (number, member) in own_first {
         let Some(catalog) = &member.catalog else { continue };
         let offered = catalog.list(list).iter().enumerate();
         let offered = offered.filter(|(_, item)| member.offers(list, item));
@@ -257,7 +288,7 @@ fn claimants<'c>(
     claimants
 }
 
-/// What clients call an entry. URIs stay as they are.
+/// What clients call an entry. URIs stay as they are, but for those of skills.
 fn key(
     list: List,
     parts: Parts<'_>,
@@ -265,9 +296,12 @@ fn key(
     claimants: &BTreeMap<&str, Vec<usize>>,
     report: &mut Report,
 ) -> String {
-    let Some(member) = parts.members.get(candidate.member).filter(|_| list.has_names()) else {
+    let Some(member) = parts.members.get(candidate.member) else {
         return candidate.item.key.clone();
     };
+    if !list.has_names() {
+        return member.uri_for_clients(&candidate.item.key).into_owned();
+    }
     let full = match parts.naming.strategy {
         PrefixStrategy::Always => parts.naming.prefixed(&member.prefix, candidate.base),
         PrefixStrategy::OnConflict if claimants.contains_key(candidate.base) => {
@@ -298,3 +332,6 @@ fn ui_of(list: List, item: &Item) -> ToolUi<'_> {
         ToolUi::default()
     }
 }
+
+/// What rules and status call what a federation has itself; no member can be called so.
+const OWN: &str = "(federation)";

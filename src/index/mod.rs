@@ -10,6 +10,7 @@ pub mod meta_tool;
 pub mod naming;
 pub mod search;
 pub mod selection;
+mod skill_owners;
 pub mod skills;
 pub mod template;
 mod view;
@@ -28,6 +29,7 @@ pub use merged::{MemberCatalog, Target};
 pub use meta_tool::MetaTool;
 pub use naming::Naming;
 pub use selection::Selection;
+pub use skills::{OwnSkills, SkillPrefix, SkillUris};
 pub use view::{Page, Shown, View};
 pub use withheld::{Annotations, Defect, Withheld};
 
@@ -35,6 +37,8 @@ use crate::api::federation::IndexStatus;
 use crate::defaults;
 use crate::mcp::{Revision, apps, descriptor};
 use merged::{Entry, Merged, Parts, Report};
+use skills::rewrite;
+use skills::uri::is_skill;
 use template::Template;
 use view::Line;
 
@@ -47,6 +51,8 @@ pub struct IndexPlan {
     pub rules: AccessRules,
     /// Whether tools that only user interfaces may call are not listed for clients without any.
     pub hides_app_only: bool,
+    /// Skills of the federation itself.
+    pub own: Option<Arc<OwnSkills>>,
 }
 
 /// What a name without a prefix stands for.
@@ -65,7 +71,9 @@ pub enum Bare<'i> {
 pub struct Index {
     plan: IndexPlan,
     members: Vec<MemberCatalog>,
-    lists: [Merged; 4],
+    /// The place among them of what is the federation's own.
+    own: Option<usize>,
+    lists: [Merged; 5],
     /// Those of the list of templates, in its order.
     templates: Vec<Template>,
     report: Report,
@@ -77,20 +85,26 @@ pub struct Index {
 }
 
 impl Index {
-    /// Merges `members`, which come in order: of two entries with one key the earlier member's stands.
-    pub fn build(plan: IndexPlan, members: Vec<MemberCatalog>) -> Self {
+    /// Merges `members`, which come in order: of two entries with one key the earlier member's stands, and before all of
+    /// them what the federation has itself.
+    pub fn build(plan: IndexPlan, mut members: Vec<MemberCatalog>) -> Self {
+        let own = plan.own.as_ref().map(|own| MemberCatalog::of_federation(own));
+        let place = own.is_some().then_some(members.len());
+        members.extend(own);
         let mut report = Report::default();
         let parts = Parts {
             naming: &plan.naming,
             rules: &plan.rules,
             members: &members,
+            own: place,
             reserved: &MetaTool::NAMES,
         };
         let lists = List::ALL.map(|list| Merged::of(list, parts, &mut report));
-        let [_, _, templates, _] = &lists;
+        let [_, _, templates, _, _] = &lists;
         let mut index = Self {
             plan,
             members,
+            own: place,
             templates: templates
                 .entries
                 .iter()
@@ -136,10 +150,12 @@ impl Index {
         let member = self.members.get(member)?;
         let plan = IndexPlan {
             naming: Naming::NONE,
+            own: None,
             ..self.plan.clone()
         };
         let alone = MemberCatalog {
             prefix: String::new(),
+            skills: member.skills.alone(),
             selection: Arc::new(member.selection.under_original_names()),
             ..member.clone()
         };
@@ -177,13 +193,22 @@ impl Index {
         tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
     }
 
-    /// Who owns the resource `uri`: the member that lists it, else the one whose template it fits: first one whose
-    /// variables hold no slash, then the first member's; else, of a page, the one whose tool is shown by it.
+    /// Who owns the resource `uri`: of one under a member's prefix for skills that member, else the member that lists it,
+    /// or the skill that it is of, else the one whose template it fits: first one whose variables hold no slash, then
+    /// the first member's; else, of a page, the one whose tool is shown by it.
     pub fn resource(&self, uri: &str, audience: Audience) -> Option<Target> {
+        if let Some(owner) = self.owner_by_prefix(uri) {
+            return self.seen_by(owner, audience);
+        }
         if let Some(entry) = self.merged(List::Resources).get(uri) {
             return entry.covered.meets(audience.rules).then(|| entry.target.clone());
         }
+        if let Some(owner) = self.owner_by_skill(uri) {
+            return self.seen_by(owner, audience);
+        }
         let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
+        // A URI of skills is nobody's by a template that is for anything.
+        let templates = templates.filter(|(_, entry)| !is_skill(uri) || is_skill(&entry.key));
         let fitting = templates.filter_map(|(template, entry)| {
             let rank = template.rank(uri)?;
             let is_seen = entry.covered.meets(audience.rules) && self.may_read(entry.target.member, uri, audience);
@@ -197,7 +222,7 @@ impl Index {
 
     /// The members that may be asked for a resource that nobody owns, by their places and in their order.
     pub fn readers(&self, uri: &str, audience: Audience) -> impl Iterator<Item = usize> {
-        (0..self.members.len()).filter(move |member| self.may_read(*member, uri, audience))
+        (0..self.members.len()).filter(move |member| self.own != Some(*member) && self.may_read(*member, uri, audience))
     }
 
     /// Whether `audience` may read `uri` from the member in this place.
@@ -268,6 +293,7 @@ impl Index {
             resources: count(List::Resources),
             templates: count(List::Templates),
             prompts: count(List::Prompts),
+            skills: count(List::Skills),
             bytes: number(bytes),
             estimated_tokens: number(bytes / BYTES_PER_TOKEN),
             renamed: renamed.iter().take(STATUS_MAX).cloned().collect(),
@@ -289,12 +315,13 @@ impl Index {
     }
 
     fn merged(&self, list: List) -> &Merged {
-        let [tools, resources, templates, prompts] = &self.lists;
+        let [tools, resources, templates, prompts, skills] = &self.lists;
         match list {
             List::Tools => tools,
             List::Resources => resources,
             List::Templates => templates,
             List::Prompts => prompts,
+            List::Skills => skills,
         }
     }
 
@@ -337,7 +364,15 @@ impl Index {
                 Cow::Borrowed(_) => text,
                 Cow::Owned(shaped) => Cow::Owned(shaped),
             },
-            List::Resources | List::Templates | List::Prompts => text,
+            List::Resources | List::Templates => match member.skills.prefix() {
+                Some(prefix) => Cow::Owned(rewrite::descriptor(&text, prefix).into_owned()),
+                None => text,
+            },
+            List::Skills => match (member.skills.prefix(), skills::Entry::read(&text)) {
+                (Some(prefix), Ok(entry)) => Cow::Owned(entry.for_client(prefix)),
+                _ => text,
+            },
+            List::Prompts => text,
         }
     }
 

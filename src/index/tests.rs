@@ -21,6 +21,7 @@ fn offering(prefix: &str, mut said: Value, tools: &[Value]) -> MemberCatalog {
         name: format!("member-{prefix}"),
         server: format!("server-{prefix}"),
         prefix: prefix.into(),
+        skills: SkillPrefix::new(prefix).ok().into(),
         selection: Arc::new(Selection::of(&serde_json::from_value(said).unwrap())),
         catalog: Some(Arc::new(catalog.sealed())),
     }

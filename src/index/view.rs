@@ -12,7 +12,7 @@ use crate::mcp::{ListKind, Revision};
 /// The lists that one audience sees.
 #[derive(Debug, Default)]
 pub struct View {
-    lists: [Listing; 4],
+    lists: [Listing; 5],
 }
 
 /// What tells lists apart that an audience saw at different times: equal where they show the same, and the same in
@@ -70,7 +70,8 @@ impl View {
         let of = |list| self.list(list).digest;
         Shown {
             tools: of(List::Tools),
-            resources: of(List::Resources).rotate_left(1) ^ of(List::Templates),
+            // Skills are told of as what they are made of (Skills extension).
+            resources: of(List::Resources).rotate_left(1) ^ of(List::Templates) ^ of(List::Skills).rotate_left(2),
             prompts: of(List::Prompts),
         }
     }
@@ -81,12 +82,13 @@ impl View {
     }
 
     fn list(&self, list: List) -> &Listing {
-        let [tools, resources, templates, prompts] = &self.lists;
+        let [tools, resources, templates, prompts, skills] = &self.lists;
         match list {
             List::Tools => tools,
             List::Resources => resources,
             List::Templates => templates,
             List::Prompts => prompts,
+            List::Skills => skills,
         }
     }
 }

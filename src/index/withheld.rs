@@ -1,25 +1,26 @@
-//! Tools that are not offered: those whose names would act on whatever shows them, those whose schemas make clients
-//! refuse the whole list, and those whose `x-mcp-header`
-//! annotations are wrong, which are left out where the annotations bind, and mended where they do not.
+//! What is not offered: tools whose names would act on whatever shows them, those whose schemas make clients refuse the
+//! whole list, and those whose `x-mcp-header` annotations are wrong, which are left out where the annotations bind, and
+//! mended where they do not; and skills that hosts could not use.
 
 use std::sync::Arc;
 
 use super::catalog::Item;
+use super::skills::{self, EntryError};
 use crate::mcp::param_headers::{self, InvalidAnnotation, ParamHeaders};
 use crate::mcp::printable::acts_on_the_line;
 use crate::mcp::tool_schema::{self, SchemaDefect};
 use crate::mcp::{Members, object, printable};
 
-/// A tool that its server lists and that is not offered.
+/// A tool or a skill that its server lists and that is not offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// Its name, cut and with control characters written as escapes: it ends up in logs and status.
+    /// Its name, or the URI of a skill, cut and with control characters written as escapes: it ends up in logs and status.
     pub name: String,
     /// Why.
     pub cause: Defect,
 }
 
-/// What is wrong with a tool that is not offered.
+/// What is wrong with what is not offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
     /// Its name does something to the lines that it stands in, on a person's terminal as in a model's prompt.
@@ -31,6 +32,9 @@ pub enum Defect {
     /// Clients cannot read its schemas, and would refuse all tools for it.
     #[error(transparent)]
     Schema(#[from] SchemaDefect),
+    /// It is a skill with an entry that hosts must not load.
+    #[error("a skill that hosts could not use: {0}")]
+    Skill(#[from] EntryError),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -56,6 +60,17 @@ impl Item {
             return Err(Withheld::new(&self.key, defect.into()));
         }
         self.annotated(annotations)
+    }
+
+    /// The skill as it is offered, or why it is not.
+    ///
+    /// # Errors
+    /// Its entry is one that hosts must not load.
+    pub fn offered_skill(self) -> Result<Self, Withheld> {
+        match skills::Entry::read(self.raw.get()) {
+            Ok(_) => Ok(self),
+            Err(cause) => Err(Withheld::new(&self.key, cause.into())),
+        }
     }
 
     /// The tool with its annotations read.
@@ -93,12 +108,21 @@ impl Withheld {
 }
 
 impl Defect {
+    /// What it is that has the defect.
+    pub const fn what(&self) -> &'static str {
+        match self {
+            Self::Name | Self::Annotation(_) | Self::Schema(_) => "tool",
+            Self::Skill(_) => "skill",
+        }
+    }
+
     /// One CamelCase word.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Name => "InvalidName",
             Self::Annotation(annotation) => annotation.reason(),
             Self::Schema(schema) => schema.reason(),
+            Self::Skill(entry) => entry.reason(),
         }
     }
 }

@@ -103,6 +103,7 @@ impl Collection {
                 federations: self.federations.into_iter().map(|sourced| sourced.object).collect(),
                 secrets: self.secrets,
                 config_maps: self.config_maps,
+                directories: Vec::new(),
             })
         } else {
             Err(Problems(self.problems))

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use super::directories;
 use super::problem::{Problem, Problems};
 use super::read::{File, Options, Reading, read};
 use crate::defaults::{MANIFEST_BYTES_MAX, MANIFEST_EXTENSIONS};
@@ -46,6 +47,9 @@ pub fn load(sources: &mut Sources, options: &Options) -> Reading {
     if !problems.is_empty() {
         problems.extend(reading.manifests.err().into_iter().flat_map(|problems| problems.0));
         reading.manifests = Err(Problems(problems));
+    }
+    if let Ok(manifests) = &mut reading.manifests {
+        manifests.directories = directories::read(manifests);
     }
     reading
 }

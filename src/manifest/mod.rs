@@ -1,12 +1,13 @@
 //! Files into objects: manifests as Kubernetes takes them, and the `mcp.json` that MCP hosts have.
 //!
-//! [`load`] reads the disk; all the rest is pure. Types and bounds are checked by the schemas of the custom
+//! [`load`] reads the disk, directories of skills included; all the rest is pure. Types and bounds are checked by the schemas of the custom
 //! resources and everything else by their own rules, so that a file is refused here for the same reason and with
 //! the same words as in a cluster; what is added is the line, the nearest known name, and whether what objects say
 //! of each other is there.
 
 mod collection;
 mod comments;
+mod directories;
 mod document;
 mod federate;
 mod host;
@@ -24,8 +25,9 @@ mod schema;
 mod variables;
 mod yaml;
 
+pub use directories::{named as skill_directories, walk as files_in};
 pub use load::{Sources, environment, is_manifest, load};
 pub use metadata::namespace_labels;
-pub use objects::{CommandServer, ConfigMap, Manifests, Secret};
+pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory};
 pub use problem::{Problem, Problems};
 pub use read::{File, Options, Reading, read};

@@ -23,6 +23,8 @@ pub struct Manifests {
     pub secrets: Vec<Secret>,
     /// ConfigMaps.
     pub config_maps: Vec<ConfigMap>,
+    /// The directories that federations take skills from.
+    pub directories: Vec<SkillDirectory>,
 }
 
 /// A server that is a command on this machine, in namespace `default`.
@@ -62,6 +64,15 @@ pub struct ConfigMap {
     pub name: String,
     /// Its values by key.
     pub data: BTreeMap<String, Vec<u8>>,
+}
+
+/// A directory with skills.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SkillDirectory {
+    /// Where it is, as federations say it.
+    pub path: PathBuf,
+    /// Its files by their paths, or why they could not be read.
+    pub files: Result<BTreeMap<String, Vec<u8>>, String>,
 }
 
 impl Secret {
@@ -149,6 +160,19 @@ impl fmt::Debug for Secret {
             .field("namespace", &self.namespace)
             .field("name", &self.name)
             .field("keys", &self.data.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl fmt::Debug for SkillDirectory {
+    /// Names only: files may be long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkillDirectory")
+            .field("path", &self.path)
+            .field(
+                "files",
+                &self.files.as_ref().map(|files| files.keys().collect::<Vec<_>>()),
+            )
             .finish()
     }
 }

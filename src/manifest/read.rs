@@ -8,7 +8,7 @@ use super::document::Reader;
 use super::kind::Kinds;
 use super::objects::Manifests;
 use super::problem::{Problem, Problems};
-use super::{federate, references};
+use super::{directories, federate, references};
 
 /// One text with manifests in it.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub fn read(files: &[File], options: &Options) -> Reading {
     }
     federate::form_default(&mut collection, options);
     references::check(&mut collection);
+    directories::settle(&mut collection);
     let place = |problem: &Problem| (files.iter().position(|file| file.name == problem.file), problem.line);
     collection.problems.sort_by_key(place);
     collection.warnings.sort_by_key(place);

@@ -24,6 +24,7 @@ pub(super) fn check(collection: &mut Collection) {
             check_member(collection, federation, member, &path, &mut told);
         }
         check_access(collection, federation, &mut told);
+        check_skills(collection, federation, &mut told);
     }
     for server in collection.servers.iter().filter(|server| !server.object.spec.disabled) {
         check_values(collection, server, &mut told);
@@ -87,6 +88,34 @@ fn check_access(collection: &Collection, federation: &Sourced<MCPFederation>, to
         let path = Path::of_fields("spec.access.apiKeys.secretRef.name");
         let message = absent_values(collection, "Secret", namespace, name);
         told.problems.push(federation.source.problem(&path, message));
+    }
+}
+
+fn check_skills(collection: &Collection, federation: &Sourced<MCPFederation>, told: &mut Told) {
+    let metadata = &federation.object.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    for (index, source) in federation.object.spec.skills.iter().enumerate() {
+        let Some(config_map) = &source.config_map_ref else {
+            continue;
+        };
+        let path = Path::of_fields("spec.skills").index(index);
+        let Some(keys) = keys(collection, "ConfigMap", namespace, &config_map.name) else {
+            if !collection.has("ConfigMap", namespace, &config_map.name) {
+                let message = absent_values(collection, "ConfigMap", namespace, &config_map.name);
+                let path = path.field("configMapRef").field("name");
+                told.problems.push(federation.source.problem(&path, message));
+            }
+            continue;
+        };
+        for (index, item) in source.items.iter().enumerate() {
+            if !keys.contains(&item.key.as_str()) {
+                let (key, name) = (&item.key, &config_map.name);
+                let question = did_you_mean(key, keys.iter().copied());
+                let message = format!("ConfigMap {namespace}/{name} has no key `{key}`{question}");
+                let path = path.field("items").index(index).field("key");
+                told.problems.push(federation.source.problem(&path, message));
+            }
+        }
     }
 }
 

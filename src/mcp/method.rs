@@ -22,6 +22,9 @@ pub enum Method {
     TasksUpdate,
     TasksCancel,
     TasksResult,
+    SkillsList,
+    SkillsGet,
+    DirectoryRead,
 }
 
 impl Method {
@@ -47,6 +50,9 @@ impl Method {
             "tasks/update" => Self::TasksUpdate,
             "tasks/cancel" => Self::TasksCancel,
             "tasks/result" => Self::TasksResult,
+            "skills/list" => Self::SkillsList,
+            "skills/get" => Self::SkillsGet,
+            "resources/directory/read" => Self::DirectoryRead,
             _ => return None,
         })
     }
@@ -73,16 +79,27 @@ impl Method {
             Self::TasksUpdate => "tasks/update",
             Self::TasksCancel => "tasks/cancel",
             Self::TasksResult => "tasks/result",
+            Self::SkillsList => "skills/list",
+            Self::SkillsGet => "skills/get",
+            Self::DirectoryRead => "resources/directory/read",
         }
     }
 
-    /// The member of `params` that names what is addressed, and that `Mcp-Name` repeats (2026-07-28, transports).
+    /// The member of `params` that names what is addressed.
     pub const fn target(self) -> Option<&'static str> {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
-            Self::ResourcesRead => Some("uri"),
+            Self::ResourcesRead | Self::SkillsGet | Self::DirectoryRead => Some("uri"),
             _ if self.is_of_tasks() => Some(TASK_ID),
             _ => None,
+        }
+    }
+
+    /// The same where `Mcp-Name` repeats it (2026-07-28, transports), which says nothing of the methods of skills.
+    pub const fn named_target(self) -> Option<&'static str> {
+        match self {
+            Self::SkillsGet | Self::DirectoryRead => None,
+            _ => self.target(),
         }
     }
 
@@ -99,16 +116,23 @@ impl Method {
         !self.is_of_tasks()
             && !matches!(
                 self,
-                Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::Complete | Self::Subscribe
+                Self::ToolsCall
+                    | Self::ResourcesRead
+                    | Self::PromptsGet
+                    | Self::Complete
+                    | Self::Subscribe
+                    | Self::SkillsGet
+                    | Self::DirectoryRead
             )
     }
 
-    /// Whether it is part of the Legacy revisions, as they are served: their tasks are only asked for, of servers.
+    /// Whether it is part of the Legacy revisions, as they are served, or of the extension for skills: their tasks are
+    /// only asked for, of servers.
     pub const fn in_legacy(self) -> bool {
         !self.is_of_tasks() && !matches!(self, Self::Discover | Self::Listen)
     }
 
-    /// Whether it is part of the Modern revision, or of its extension for tasks.
+    /// Whether it is part of the Modern revision, or of its extensions for tasks and skills.
     pub const fn in_modern(self) -> bool {
         !matches!(
             self,

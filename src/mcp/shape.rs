@@ -175,8 +175,8 @@ fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
 }
 
 fn write_for_modern(out: &mut Vec<u8>, raw: &str, method: Method, server_info: &str) -> Result<(), ResultError> {
-    // How long, and by whom, a result may be kept is said of resources only (2026-07-28, caching).
-    let is_cacheable = method == Method::ResourcesRead;
+    // How long, and by whom, a result may be kept is said of resources and skills only (2026-07-28, caching).
+    let is_cacheable = matches!(method, Method::ResourcesRead | Method::SkillsGet);
     let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
     check_type(&members)?;
     let mut object = ObjectWriter::open(out);

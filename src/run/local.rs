@@ -22,6 +22,7 @@ use crate::defaults;
 use crate::fleet::access::access_reference;
 use crate::fleet::input::federation_input;
 use crate::fleet::plan::ServerInput;
+use crate::fleet::skills::skill_references;
 use crate::fleet::{
     Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, References, Runtime,
 };
@@ -245,14 +246,33 @@ fn command_input(command: &CommandServer) -> ServerInput {
 
 fn references(manifests: &Manifests) -> References {
     let servers = manifests.servers.iter().flat_map(launch::named_references);
-    let federations = manifests.federations.iter().filter_map(|federation| {
+    let federations = manifests.federations.iter().flat_map(|federation| {
         let namespace = federation.metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        access_reference(&federation.spec, namespace)
+        let skills = skill_references(&federation.spec, namespace);
+        access_reference(&federation.spec, namespace).into_iter().chain(skills)
     });
     launch::references(servers.chain(federations), &contents(manifests))
 }
 
 fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
+    // Whichever namespace names a directory, it is the same one.
+    let namespaces: BTreeSet<_> = manifests
+        .federations
+        .iter()
+        .map(|federation| federation.metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))
+        .collect();
+    let directories = manifests.directories.iter().flat_map(|directory| {
+        let content = match &directory.files {
+            Ok(files) => Content::Found(files.clone()),
+            Err(why) => Content::Unreadable(why.clone()),
+        };
+        let path = directory.path.to_string_lossy();
+        let each = namespaces.iter().map(move |namespace| {
+            let reference = Reference::new(ReferenceKind::Directory, *namespace, path.clone());
+            (reference, content.clone())
+        });
+        each.collect::<Vec<_>>()
+    });
     let secrets = manifests.secrets.iter().map(|secret| {
         let reference = Reference::new(ReferenceKind::Secret, &secret.namespace, &secret.name);
         (reference, Content::Found(secret.data.clone()))
@@ -261,7 +281,7 @@ fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
         let reference = Reference::new(ReferenceKind::ConfigMap, &map.namespace, &map.name);
         (reference, Content::Found(map.data.clone()))
     });
-    secrets.chain(config_maps).collect()
+    secrets.chain(config_maps).chain(directories).collect()
 }
 
 fn default_federation(named: Option<ObjectKey>, manifests: &Manifests) -> anyhow::Result<DefaultFederation> {

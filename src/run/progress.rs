@@ -28,6 +28,7 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
                         (catalog.resources, "resource"),
                         (catalog.templates, "template"),
                         (catalog.prompts, "prompt"),
+                        (catalog.skills, "skill"),
                     ]
                     .iter()
                     .filter(|(n, _)| *n > 0)
@@ -36,7 +37,7 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
                 let withheld = i64::try_from(catalog.withheld.len()).unwrap_or(i64::MAX);
                 let withheld = withheld.saturating_add(catalog.truncated);
                 if withheld > 0 {
-                    parts.push(format!("{} withheld", count(withheld, "tool")));
+                    parts.push(format!("{withheld} withheld"));
                 }
                 format!("server {key} ready ({era}): {}", parts.join(", "))
             }
@@ -50,11 +51,12 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
     let problems = |observed: &Observations| -> BTreeMap<String, String> {
         let members = observed.federations.iter().flat_map(|(key, federation)| {
             federation.members.iter().filter_map(move |member| {
-                let (reason, message) = member.problem.as_ref()?;
-                Some((
-                    format!("member {} of {}", member.name, shown(key)),
-                    format!("{reason}: {message}"),
-                ))
+                let told = match (&member.problem, &member.note) {
+                    (Some((reason, message)), _) => format!("contributes nothing: {reason}: {message}"),
+                    (None, Some(note)) => format!("is not offered whole: {note}"),
+                    (None, None) => return None,
+                };
+                Some((format!("member {} of {}", member.name, shown(key)), told))
             })
         });
         members.collect()
@@ -63,10 +65,27 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
     let told = problems(now)
         .into_iter()
         .filter(|(member, problem)| known.get(member) != Some(problem));
-    let told: Vec<String> = told
-        .map(|(member, problem)| format!("{member} contributes nothing: {problem}"))
-        .collect();
-    servers.chain(gone).chain(told).collect()
+    let told: Vec<String> = told.map(|(member, problem)| format!("{member} {problem}")).collect();
+    servers
+        .chain(gone)
+        .chain(told)
+        .chain(skills_left_out(before, now))
+        .collect()
+}
+
+/// What is left out of federations' own skills now and was not before.
+fn skills_left_out<'o>(before: &'o Observations, now: &'o Observations) -> impl Iterator<Item = String> + 'o {
+    now.federations.iter().flat_map(|(key, federation)| {
+        let known = before
+            .federations
+            .get(key)
+            .map_or(&[][..], |known| &known.skill_problems);
+        let new = federation
+            .skill_problems
+            .iter()
+            .filter(|problem| !known.contains(problem));
+        new.map(|(reason, message)| format!("skill of {} left out: {reason}: {message}", shown(key)))
+    })
 }
 
 /// The object's name, with its namespace where that is not the one of objects that name none.
@@ -131,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_are_withheld_are_counted() {
+    fn what_is_withheld_is_counted() {
         let mut now = observed(UpstreamState::Ready, 3);
         for server in now.servers.values_mut() {
             let catalog = server.catalog.as_mut().unwrap();
@@ -143,22 +162,24 @@ mod tests {
         }
         assert_eq!(
             lines(&Observations::default(), &now),
-            ["server a ready (): 3 tools, 1 prompt, 2 tools withheld"]
+            ["server a ready (): 3 tools, 1 prompt, 2 withheld"]
         );
     }
 
     #[test]
-    fn members_that_contribute_nothing_are_named() {
+    fn members_that_contribute_nothing_and_skills_that_are_left_out_are_named() {
         let member = MemberObservation {
             name: "m".into(),
             server: ObjectKey::new("default", "x"),
             prefix: "m".into(),
             problem: Some(("NotFound", "no such MCPServer".into())),
             tools: 0,
+            note: None,
         };
         let federation = FederationObservation {
             members: vec![member],
             index: IndexStatus::default(),
+            skill_problems: vec![("NameMismatch", "directory \"s\": alpha: both must be the same".into())],
         };
         let now = Observations {
             federations: [(ObjectKey::new("default", "f"), federation)].into(),
@@ -166,7 +187,10 @@ mod tests {
         };
         assert_eq!(
             lines(&Observations::default(), &now),
-            ["member m of f contributes nothing: NotFound: no such MCPServer"]
+            [
+                "member m of f contributes nothing: NotFound: no such MCPServer",
+                "skill of f left out: NameMismatch: directory \"s\": alpha: both must be the same",
+            ]
         );
         assert!(lines(&now, &now).is_empty());
     }

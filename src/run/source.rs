@@ -11,7 +11,12 @@ use crate::manifest::{self, File, Options, Reading, Sources};
 /// Where objects come from.
 pub(crate) enum Source {
     /// Files, which may change.
-    Files { sources: Sources, watch: FileWatch },
+    Files {
+        sources: Sources,
+        watch: FileWatch,
+        /// The directories of skills that were named when the files were read last.
+        skills: Option<FileWatch>,
+    },
     /// One server at an address, which does not.
     Address { file: File },
 }
@@ -22,6 +27,7 @@ impl Source {
         Self::Files {
             sources: Sources::new(paths.clone()),
             watch: FileWatch::new(paths),
+            skills: None,
         }
     }
 
@@ -43,7 +49,19 @@ impl Source {
     /// Reads the objects, of which an address has one server in one federation, under its own names.
     pub(crate) fn read(&mut self, options: &Options) -> Reading {
         match self {
-            Self::Files { sources, .. } => manifest::load(sources, options),
+            Self::Files { sources, skills, .. } => {
+                let reading = manifest::load(sources, options);
+                let Ok(manifests) = &reading.manifests else {
+                    return reading;
+                };
+                let named = manifest::skill_directories(manifests);
+                if skills.as_ref().map_or(&[][..], FileWatch::paths) == named {
+                    return reading;
+                }
+                *skills = (!named.is_empty()).then(|| FileWatch::deep(named));
+                // What changed before they were watched is in what is read after.
+                manifest::load(sources, options)
+            }
             Self::Address { file } => {
                 let mut reading = manifest::read(std::slice::from_ref(file), options);
                 let federations = reading.manifests.iter_mut().flat_map(|read| &mut read.federations);
@@ -58,7 +76,18 @@ impl Source {
     /// Waits until there may be something new to read.
     pub(crate) async fn changed(&mut self) {
         match self {
-            Self::Files { watch, .. } => watch.changed().await,
+            Self::Files { watch, skills, .. } => {
+                let skills = async {
+                    match skills {
+                        Some(skills) => skills.changed().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = watch.changed() => {}
+                    () = skills => {}
+                }
+            }
             Self::Address { .. } => std::future::pending().await,
         }
     }

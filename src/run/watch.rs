@@ -19,10 +19,10 @@ use tracing::debug;
 
 use crate::{defaults, manifest};
 
-/// Files, and directories with the files directly in them.
+/// Files, directories with the files directly in them, and others with all that is in them.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
-    paths: Arc<[PathBuf]>,
+    watched: Arc<Watched>,
     seen: Arc<Snapshot>,
     noticed: Arc<Notify>,
     /// Something was noticed since the last look.
@@ -34,13 +34,32 @@ impl FileWatch {
     /// Watches `paths`, which need not exist. To be made before they are read: what changes from now on is told.
     /// Blocks for as long as reading them takes.
     pub(crate) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let paths: Arc<[PathBuf]> = paths.into_iter().collect();
+        Self::of(Watched {
+            paths: paths.into_iter().collect(),
+            deep: false,
+        })
+    }
+
+    /// The same for directories with all that is in them.
+    pub(crate) fn deep(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self::of(Watched {
+            paths: directories.into_iter().collect(),
+            deep: true,
+        })
+    }
+
+    /// What is watched.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.watched.paths
+    }
+
+    fn of(watched: Watched) -> Self {
         let noticed = Arc::default();
         // First the watcher, so that nothing falls between it and the look.
-        let watcher = watcher(&paths, &noticed);
+        let watcher = watcher(&watched, &noticed);
         Self {
-            seen: Arc::new(Snapshot::of(&paths)),
-            paths,
+            seen: Arc::new(Snapshot::of(&watched)),
+            watched: Arc::new(watched),
             noticed,
             suspect: false,
             _watcher: watcher,
@@ -55,8 +74,8 @@ impl FileWatch {
             self.suspect |= timeout(defaults::FILE_POLL, self.noticed.notified()).await.is_ok();
             let (seen, suspect) = (self.seen.clone(), self.suspect);
             // A notice makes the content count: two writes can have the same time and length.
-            let differs = move |paths: &[PathBuf]| {
-                seen.files != stats(paths) || (suspect && seen.content != Snapshot::of(paths).content)
+            let differs = move |watched: &Watched| {
+                seen.files != watched.stats() || (suspect && seen.content != Snapshot::of(watched).content)
             };
             if self.look(differs).await == Some(true) {
                 return self.settle().await;
@@ -81,7 +100,7 @@ impl FileWatch {
         // Made anew, since directories may have been replaced; what changes after the look is noticed by it.
         let noticed = self.noticed.clone();
         let renewed = self
-            .look(move |paths| (watcher(paths, &noticed), Snapshot::of(paths)))
+            .look(move |watched| (watcher(watched, &noticed), Snapshot::of(watched)))
             .await;
         if let Some((watcher, seen)) = renewed {
             self._watcher = watcher;
@@ -91,10 +110,18 @@ impl FileWatch {
     }
 
     /// What `judge` makes of the files; it may block.
-    async fn look<T: Send + 'static>(&self, judge: impl FnOnce(&[PathBuf]) -> T + Send + 'static) -> Option<T> {
-        let paths = self.paths.clone();
-        tokio::task::spawn_blocking(move || judge(&paths)).await.ok()
+    async fn look<T: Send + 'static>(&self, judge: impl FnOnce(&Watched) -> T + Send + 'static) -> Option<T> {
+        let watched = self.watched.clone();
+        tokio::task::spawn_blocking(move || judge(&watched)).await.ok()
     }
+}
+
+/// What is watched.
+#[derive(Debug)]
+struct Watched {
+    paths: Vec<PathBuf>,
+    /// Whether directories are watched with all that is in them, and not just with their manifests.
+    deep: bool,
 }
 
 /// What the files look like at one moment.
@@ -115,8 +142,8 @@ struct Stat {
 }
 
 impl Snapshot {
-    fn of(paths: &[PathBuf]) -> Self {
-        let files = stats(paths);
+    fn of(watched: &Watched) -> Self {
+        let files = watched.stats();
         let mut hasher = DefaultHasher::new();
         for path in files.keys() {
             hash_content(path, &mut hasher).ok();
@@ -128,15 +155,31 @@ impl Snapshot {
     }
 }
 
-fn stats(paths: &[PathBuf]) -> BTreeMap<PathBuf, Stat> {
-    let files = paths.iter().flat_map(|path| {
-        let directory = path.is_dir();
-        let listed = directory.then(|| manifests(path)).into_iter().flatten();
-        listed.chain((!directory).then(|| path.clone()))
-    });
-    files
-        .filter_map(|path| Stat::of(&path).map(|stat| (path, stat)))
-        .collect()
+impl Watched {
+    fn stats(&self) -> BTreeMap<PathBuf, Stat> {
+        let files = self.paths.iter().flat_map(|path| match (path.is_dir(), self.deep) {
+            (false, _) => vec![path.clone()],
+            (true, false) => manifests(path).collect(),
+            // What cannot be read is told when it is read.
+            (true, true) => manifest::files_in(path).unwrap_or_default(),
+        });
+        files
+            .filter_map(|path| Stat::of(&path).map(|stat| (path, stat)))
+            .collect()
+    }
+
+    /// The directories in which a change shows.
+    fn directories(&self) -> BTreeSet<PathBuf> {
+        let mut all = directories(&self.paths);
+        if self.deep {
+            let files = self
+                .paths
+                .iter()
+                .flat_map(|path| manifest::files_in(path).unwrap_or_default());
+            all.extend(files.filter_map(|file| file.parent().map(Path::to_path_buf)));
+        }
+        all
+    }
 }
 
 /// What is directly in a directory and would be read.
@@ -171,8 +214,8 @@ fn hash_content(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
 /// As much of a file as is compared when its time and length are the same.
 const CONTENT_MAX: u64 = 1 << 20;
 
-/// A watcher on every directory in which a change of `paths` shows; `None` where the system gives none.
-fn watcher(paths: &[PathBuf], noticed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+/// A watcher on every directory in which a change shows; `None` where the system gives none.
+fn watcher(watched: &Watched, noticed: &Arc<Notify>) -> Option<RecommendedWatcher> {
     let noticed = noticed.clone();
     let handler = move |event: notify::Result<Event>| {
         // Reading is an event too, also our own.
@@ -182,7 +225,7 @@ fn watcher(paths: &[PathBuf], noticed: &Arc<Notify>) -> Option<RecommendedWatche
     };
     let told = |error: &notify::Error| debug!("changes of files are not told, they are looked for instead: {error}");
     let mut watcher = notify::recommended_watcher(handler).inspect_err(told).ok()?;
-    for directory in directories(paths) {
+    for directory in watched.directories() {
         watcher
             .watch(&directory, RecursiveMode::NonRecursive)
             .inspect_err(told)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::index::List;
+use crate::index::{List, skills};
 use crate::mcp::{Revision, task};
 
 /// What a server declares that it can do, as far as it matters here.
@@ -20,8 +20,22 @@ pub struct Capabilities {
     pub logging: bool,
     /// It completes arguments.
     pub completions: bool,
+    /// It serves skills, by the extension, in either era.
+    pub skills: Skills,
     /// It makes tasks of calls: a Modern server by the extension, one of 2025-11-25 where it is asked to.
     pub tasks: bool,
+}
+
+/// What a server declares of skills (Skills extension).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Skills {
+    /// Nothing.
+    #[default]
+    None,
+    /// It lists them.
+    Listed,
+    /// And it lists what is in their directories.
+    WithDirectories,
 }
 
 /// What a server declares of one kind of list.
@@ -45,13 +59,14 @@ impl Capabilities {
         subscribe: false,
         logging: false,
         completions: true,
+        skills: Skills::None,
         tasks: false,
     };
 
     /// Those in `capabilities`, as a server of `revision` wrote them. What is malformed counts as not declared.
     pub(crate) fn read(capabilities: Option<&Value>, revision: Revision) -> Self {
         let object = |name: &str| capabilities?.get(name).filter(|own| own.is_object());
-        let offer = |list: List| match object(list.capability()) {
+        let offer = |list: List| match list.capability().and_then(object) {
             None => Offer::None,
             Some(own) if is_true(own, "listChanged") => Offer::Announced,
             Some(_) => Offer::Silent,
@@ -64,6 +79,7 @@ impl Capabilities {
             logging: object("logging").is_some(),
             // The first revision has the method and no word for it (2024-11-05, completion).
             completions: object("completions").is_some() || revision == Revision::V2024_11_05,
+            skills: Skills::read(object("extensions")),
             tasks: match revision {
                 Revision::V2026_07_28 => has(object("extensions"), &[task::EXTENSION]),
                 Revision::V2025_11_25 => has(object("tasks"), &["requests", "tools", "call"]),
@@ -78,6 +94,19 @@ impl Capabilities {
             List::Tools => self.tools,
             List::Resources | List::Templates => self.resources,
             List::Prompts => self.prompts,
+            List::Skills if self.skills == Skills::None => Offer::None,
+            // That they have changed is told as a change of resources.
+            List::Skills => Offer::Silent,
+        }
+    }
+}
+
+impl Skills {
+    fn read(extensions: Option<&Value>) -> Self {
+        match extensions.and_then(|all| all.get(skills::EXTENSION)) {
+            Some(own) if own.is_object() && is_true(own, "directoryRead") => Self::WithDirectories,
+            Some(own) if own.is_object() => Self::Listed,
+            _ => Self::None,
         }
     }
 }
@@ -112,6 +141,7 @@ mod tests {
             subscribe: true,
             logging: true,
             completions: false,
+            skills: Skills::None,
             tasks: false,
         };
         assert_eq!(capabilities, expected);
@@ -127,6 +157,18 @@ mod tests {
         assert_eq!(read(&core), Revision::ALL.map(|it| it == Revision::V2025_11_25));
         assert_eq!(read(&extension), Revision::ALL.map(|it| it == Revision::V2026_07_28));
         assert_eq!(read(&json!({"tasks": {"cancel": {}}, "extensions": {}})), [false; 5]);
+    }
+
+    #[test]
+    fn skills_are_declared_alike_in_all_revisions() {
+        let read = |own: Value| {
+            let declared = json!({"extensions": {"io.modelcontextprotocol/skills": own}});
+            Revision::ALL.map(|it| Capabilities::read(Some(&declared), it).skills)
+        };
+        assert_eq!(read(json!({})), [Skills::Listed; 5]);
+        assert_eq!(read(json!({"directoryRead": false})), [Skills::Listed; 5]);
+        assert_eq!(read(json!({"directoryRead": true})), [Skills::WithDirectories; 5]);
+        assert_eq!(read(json!(true)), [Skills::None; 5]);
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Inner {
 
     fn limit(&self, method: Method) -> Option<Duration> {
         match method {
-            Method::ResourcesRead => Some(self.timeouts.resource),
+            Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead => Some(self.timeouts.resource),
             _ if method.is_of_tasks() => Some(self.timeouts.resource),
             _ => self.timeouts.call,
         }

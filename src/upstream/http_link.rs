@@ -41,7 +41,7 @@ impl HttpLink {
             Era::Modern => {
                 let mut headers = request::headers_of(call, &self.headers).into_owned();
                 let named = call
-                    .filter(|call| call.method.target().is_some())
+                    .filter(|call| call.method.named_target().is_some())
                     .map(|call| call.target);
                 routing_headers(&mut headers, method, named);
                 if let Some(call) = call {

@@ -57,6 +57,10 @@ async fn read_list(
                     }),
                     Err(withheld) => catalog.withhold(withheld),
                 },
+                Some(skill) if list == List::Skills => match skill.offered_skill() {
+                    Ok(skill) => catalog.skills.push(skill),
+                    Err(withheld) => catalog.withhold(withheld),
+                },
                 Some(item) => catalog.list_mut(list).push(item),
                 None => catalog.leave_out_nameless(list),
             }

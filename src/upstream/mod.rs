@@ -42,7 +42,7 @@ mod terms;
 mod verdict;
 
 pub use caller::Owner;
-pub use capabilities::{Capabilities, Offer};
+pub use capabilities::{Capabilities, Offer, Skills};
 pub use ear::{Asked, Asker, Ear};
 pub use endpoint::{Endpoint, HttpEndpoint, Program, StdioCommand, Timeouts};
 pub use error::Error;

@@ -83,21 +83,18 @@ impl Inner {
         let (known, known_more) = before.as_deref().map_or((&[][..], 0), |catalog| {
             (catalog.withheld.as_slice(), catalog.withheld_more)
         });
-        for tool in catalog.withheld.iter().filter(|tool| !known.contains(tool)) {
-            let (name, cause) = (&tool.name, &tool.cause);
+        for entry in catalog.withheld.iter().filter(|entry| !known.contains(entry)) {
+            let (name, cause) = (&entry.name, &entry.cause);
+            let what = cause.what();
             tracing::warn!(
                 server = self.name,
-                tool = name,
+                name,
                 reason = cause.reason(),
-                "a tool is withheld: {cause}"
+                "a {what} is withheld: {cause}"
             );
         }
         if catalog.withheld_more != known_more {
-            tracing::warn!(
-                server = self.name,
-                more = catalog.withheld_more,
-                "more tools are withheld"
-            );
+            tracing::warn!(server = self.name, more = catalog.withheld_more, "more is withheld");
         }
         let known = before.as_deref().map_or(&[][..], |catalog| &catalog.nameless);
         for (list, count) in catalog.nameless.iter().filter(|entry| !known.contains(entry)) {

@@ -164,16 +164,24 @@ impl Call<'_> {
         out
     }
 
-    /// Writes what arguments are completed of: a prompt by its original name, a resource as it is.
+    /// Writes what arguments are completed of: a prompt by its original name, a resource by its original URI.
     fn write_reference(&self, out: &mut Vec<u8>, reference: &str) {
-        let Some(members) = Members::parse(reference).filter(|members| members.get("name").is_some()) else {
+        let Some(members) = Members::parse(reference) else {
             out.extend_from_slice(reference.as_bytes());
             return;
         };
+        let key = match members.string("type").as_deref() {
+            Some("ref/prompt") => "name",
+            _ => "uri",
+        };
+        if members.string(key).as_deref() == Some(self.target) {
+            out.extend_from_slice(reference.as_bytes());
+            return;
+        }
         let mut object = ObjectWriter::open(out);
         for (name, value) in members.iter() {
             match name {
-                "name" => object.string(name, self.target),
+                _ if name == key => object.string(name, self.target),
                 _ => object.member(name, value.get()),
             }
         }

@@ -51,6 +51,7 @@ mod resume;
 mod revisions;
 mod rounds;
 mod sessions;
+mod skills;
 mod stdio_face;
 mod streaming;
 mod streams;

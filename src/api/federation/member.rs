@@ -22,7 +22,12 @@ use serde::{Deserialize, Serialize};
                             && self.prefix.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$'))")
         .message("prefix must be at most 32 letters, digits, '_' or '-', start and end with a letter or digit, and \
                   not contain '__'")
-        .field_path(".prefix")
+        .field_path(".prefix"),
+    validation = Rule::new("!has(self.skills) || !self.skills || !has(self.prefix) \
+                            || self.prefix.matches('^[a-z0-9-]+$')")
+        .message("skills: true needs a prefix of a-z, 0-9 and '-', with which the URIs of the skills begin; give the \
+                  member such a prefix, or leave skills out")
+        .field_path(".skills")
 )]
 pub struct Member {
     /// Name of the member, unique in the federation.
@@ -57,6 +62,10 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub keywords: Vec<String>,
+    /// Whether its skills are offered (Skills extension), under `skill://PREFIX/…`. Default: where it has a prefix, which
+    /// must be of a-z, 0-9 and '-' then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skills: Option<bool>,
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,

@@ -5,6 +5,7 @@ mod extension;
 mod identity;
 mod member;
 mod serving;
+mod skills;
 mod status;
 
 use kube::{CustomResource, KubeSchema};
@@ -18,6 +19,7 @@ pub use serving::{
     Apps, Encoding, HideAppOnly, LegacyNames, Limits, Naming, Notifications, PrefixStrategy, Protocol, Results,
     Sessions, Streaming, UnsupportedVersion,
 };
+pub use skills::{SkillItem, SkillSource};
 pub use status::{Clash, IndexStatus, MCPFederationStatus, MemberStatus, Renamed};
 
 /// Which servers stand behind the endpoint, and who may connect to it.
@@ -89,6 +91,10 @@ pub struct MCPFederationSpec {
     /// How results of tools are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<Results>,
+    /// Skills that the federation serves itself, beside those of its members.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub skills: Vec<SkillSource>,
     /// Who may connect. Required in a cluster, where nothing is open by omission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,

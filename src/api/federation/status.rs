@@ -49,6 +49,9 @@ pub struct MemberStatus {
     /// Tools it contributes.
     #[serde(default)]
     pub tools: i64,
+    /// What of it is left out, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why it is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -66,6 +69,9 @@ pub struct IndexStatus {
     pub templates: i64,
     /// Prompts.
     pub prompts: i64,
+    /// Skills.
+    #[serde(default)]
+    pub skills: i64,
     /// Bytes of the descriptors of all tools that are listed for everyone.
     #[serde(default)]
     pub bytes: i64,
@@ -100,7 +106,7 @@ pub struct Renamed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Clash {
-    /// tools, resources, resourceTemplates or prompts.
+    /// tools, resources, resourceTemplates, prompts or skills.
     pub list: String,
     /// The name or URI.
     pub name: String,

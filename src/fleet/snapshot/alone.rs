@@ -32,7 +32,8 @@ impl Federation {
     }
 
     fn only(&self, place: usize) -> Option<Self> {
-        let member = self.members.get(place)?.clone();
+        let mut member = self.members.get(place)?.clone();
+        member.skills = None;
         Some(Self {
             name: format!("{}{BEFORE_MEMBER}{}", self.name, member.name),
             server_info: self.server_info.clone(),

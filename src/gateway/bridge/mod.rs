@@ -45,6 +45,7 @@ use super::wishes::Wishes;
 use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
+use crate::index::skills::{EntryError, rewrite};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, meta, shape, task, toon};
 use crate::metrics::Outcome;
@@ -215,9 +216,13 @@ impl<'a> Hop<'a> {
             Body::Result(result) if self.is_unasked_task(reply.era, result) => self.failed(&shape::ResultError::Task),
             Body::Result(result) => {
                 let info = &self.federation.server_info;
+                let renamed = match self.for_client(result) {
+                    Ok(renamed) => renamed,
+                    Err(error) => return Arrived::Answer(self.failed(&error)),
+                };
                 let encoded = match self.federation.encoding {
-                    Encoding::TOON if request.method == Method::ToolsCall => toon::in_tool_result(result),
-                    Encoding::TOON | Encoding::JSON => Cow::Borrowed(result),
+                    Encoding::TOON if request.method == Method::ToolsCall => toon::in_tool_result(&renamed),
+                    Encoding::TOON | Encoding::JSON => Cow::Borrowed(&*renamed),
                 };
                 match shape::response(request.id, request.method, &encoded, reply.era, request.revision, info) {
                     Ok(body) => Answer::new(body, outcome(request.method, result)),
@@ -241,6 +246,17 @@ impl<'a> Hop<'a> {
     /// Whether a result is a task of 2025-11-25. It was not asked for: those that are end up elsewhere.
     fn is_unasked_task(&self, era: Era, result: &str) -> bool {
         era == Era::Legacy && self.request.method == Method::ToolsCall && task::created(result).is_some()
+    }
+
+    /// A result with the URIs of skills that clients know them by. Only entries of skills must be such as hosts can use.
+    fn for_client<'r>(&self, result: &'r str) -> Result<Cow<'r, str>, EntryError> {
+        match (self.request.method, &self.member.skills) {
+            (Method::SkillsGet, prefix) => rewrite::entry(result, prefix.as_ref()),
+            (Method::ToolsCall | Method::PromptsGet, Some(prefix)) => Ok(rewrite::links(result, prefix)),
+            (Method::ResourcesRead, Some(prefix)) => Ok(rewrite::contents(result, prefix)),
+            (Method::DirectoryRead, Some(prefix)) => Ok(rewrite::directory(result, prefix)),
+            _ => Ok(Cow::Borrowed(result)),
+        }
     }
 
     /// The answer where the member failed.

@@ -1,5 +1,6 @@
 //! How a subscription hears of tasks: from each Modern server that has some of them, for this client alone.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
@@ -8,8 +9,10 @@ use futures::stream::{BoxStream, SelectAll, unfold};
 
 use super::{Keeper, Route};
 use crate::defaults;
+use crate::fleet::Member;
 use crate::gateway::visit::Visit;
-use crate::index::Audience;
+use crate::index::skills::rewrite;
+use crate::index::{Audience, SkillPrefix};
 use crate::mcp::task::{self, Kind, Task};
 use crate::upstream::{TaskChanges, Upstream};
 
@@ -22,21 +25,23 @@ pub(in crate::gateway) struct Change {
     name: String,
     /// The params of the notification, as the server wrote them.
     params: String,
+    /// What clients see before the URIs of the member's skills.
+    skills: Option<SkillPrefix>,
 }
 
 impl Changes {
     /// Asks the servers to tell of the tasks that the client calls by these `names`, and gives those of which they do.
     pub(in crate::gateway) async fn of(visit: &Visit, audience: Audience, names: &[String]) -> (Self, Vec<String>) {
         let wanted = by_server(visit, audience, names);
-        let asked = wanted.into_values().map(async |(upstream, tasks)| {
+        let asked = wanted.into_values().map(async |(member, upstream, tasks)| {
             let changes = upstream.task_changes(tasks.keys().cloned().collect()).await?;
-            Some((changes, tasks))
+            Some((changes, member.skills.clone(), tasks))
         });
         let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
-        for (changes, tasks) in join_all(asked).await.into_iter().flatten() {
+        for (changes, skills, tasks) in join_all(asked).await.into_iter().flatten() {
             let names = changes.accepted.iter().filter_map(|task| tasks.get(task));
             accepted.extend(names.cloned());
-            all.push(told(changes, tasks));
+            all.push(told(changes, skills, tasks));
         }
         // In the order in which the client named them.
         let accepted = names.iter().filter(|name| accepted.contains(name)).cloned().collect();
@@ -55,13 +60,17 @@ impl Changes {
 impl Change {
     /// The whole notification, as a message of the subscription `id`. `None` if it tells nothing that is known.
     pub(in crate::gateway) fn message(&self, id: &str) -> Option<Vec<u8>> {
-        let task = Task::read(&self.params, Kind::Extension)?;
+        let params = match &self.skills {
+            Some(prefix) => rewrite::task(&self.params, prefix),
+            None => Cow::Borrowed(self.params.as_str()),
+        };
+        let task = Task::read(&params, Kind::Extension)?;
         Some(task::changed(&task, &self.name, id))
     }
 }
 
 /// By server, what it calls its tasks and what the client does.
-fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTreeMap<&'v str, (&'v Upstream, Names)> {
+fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTreeMap<&'v str, Wanted<'v>> {
     let federation = &visit.federation;
     let mut wanted = BTreeMap::new();
     for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
@@ -72,9 +81,9 @@ fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTre
         if let Some((found, member)) = found.as_ref().zip(member)
             && let Some(upstream) = &member.upstream
         {
-            let (_, tasks) = wanted
+            let (_, _, tasks) = wanted
                 .entry(member.server.as_str())
-                .or_insert_with(|| (&**upstream, Names::new()));
+                .or_insert_with(|| (member, &**upstream, Names::new()));
             tasks.insert(found.task.clone(), name.clone());
         }
     }
@@ -83,16 +92,23 @@ fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTre
 
 /// What a client calls the tasks of one server, by what that does.
 type Names = BTreeMap<String, String>;
+/// A member, its server, and the tasks of it.
+type Wanted<'v> = (&'v Member, &'v Upstream, Names);
 
-fn told(changes: TaskChanges, names: Names) -> BoxStream<'static, Change> {
-    let next = async |(mut changes, names): (TaskChanges, Names)| {
+fn told(changes: TaskChanges, skills: Option<SkillPrefix>, names: Names) -> BoxStream<'static, Change> {
+    let next = async |(mut changes, skills, names): (TaskChanges, Option<SkillPrefix>, Names)| {
         loop {
             let params = changes.next().await?;
             let name = Task::read(&params, Kind::Extension).and_then(|task| names.get(&*task.id).cloned());
             if let Some(name) = name {
-                return Some((Change { name, params }, (changes, names)));
+                let change = Change {
+                    name,
+                    params,
+                    skills: skills.clone(),
+                };
+                return Some((change, (changes, skills, names)));
             }
         }
     };
-    unfold((changes, names), next).boxed()
+    unfold((changes, skills, names), next).boxed()
 }

@@ -2,6 +2,7 @@
 
 use super::{Errand, has_responses, unknown, without_responses};
 use crate::gateway::answer::Answer;
+use crate::index::skills::rewrite;
 use crate::mcp::task::{Detail, Kind, Status, Task};
 use crate::mcp::{Features, Members, Method, RpcError};
 use crate::upstream::{Body, Error, Reply};
@@ -24,7 +25,10 @@ async fn get(errand: Errand<'_>) -> Answer {
         }
         let outcome = ask(errand, Method::TasksResult).await;
         match outcome.as_ref().map(Reply::body) {
-            Ok(Body::Result(result)) => errand.told(task, Detail::Result(result)),
+            Ok(Body::Result(result)) => match &errand.member.skills {
+                Some(prefix) => errand.told(task, Detail::Result(&rewrite::links(result, prefix))),
+                None => errand.told(task, Detail::Result(result)),
+            },
             Ok(Body::Error(error)) => errand.told(task, Detail::Error(error)),
             Err(error) => errand.failed(error),
         }

@@ -10,6 +10,7 @@ mod core;
 mod kept;
 mod name;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -24,6 +25,7 @@ use super::modern::{Refusal, refusal};
 use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Audience;
+use crate::index::skills::rewrite;
 use crate::mcp::task::{self, Detail, Kind, Task};
 use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape, toon};
 use crate::metrics::Outcome;
@@ -162,6 +164,14 @@ impl Errand<'_> {
         Answer::new(task::detailed_response(id, task, detail, self.name, info), Outcome::Ok)
     }
 
+    /// A task with the URIs of skills that clients know them by.
+    fn for_client<'r>(&self, task: &'r str) -> Cow<'r, str> {
+        match &self.member.skills {
+            Some(prefix) => rewrite::task(task, prefix),
+            None => Cow::Borrowed(task),
+        }
+    }
+
     fn acknowledged(&self) -> Answer {
         let (id, info) = (self.request.id, &self.federation.server_info);
         Answer::new(task::acknowledged(id, info), Outcome::Ok)
@@ -198,7 +208,7 @@ async fn relay(errand: Errand<'_>) -> Answer {
     match reply.body() {
         Body::Error(error) => errand.refused(error),
         Body::Result(_) if request.method != Method::TasksGet => errand.acknowledged(),
-        Body::Result(result) => match Task::read(result, Kind::Extension) {
+        Body::Result(result) => match Task::read(&errand.for_client(result), Kind::Extension) {
             Some(task) if *task.id == errand.found.task => errand.told(&task, Detail::Own),
             Some(_) => errand.failed(&"it told of another task"),
             None => errand.failed(&"its answer names no task, or a status that is not known"),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::value::RawValue;
 
 use super::uri::{self, SkillPrefix};
-use crate::defaults::{SKILL_BYTES_MAX, SKILL_FILES_MAX};
+use crate::defaults::{SKILL_BYTES_MAX, SKILL_DEPTH_MAX, SKILL_FILES_MAX};
 use crate::mcp::Members;
 use crate::mcp::edits::Edits;
 use crate::mcp::object;
@@ -56,6 +56,9 @@ pub enum EntryError {
     /// Its URI is not one of a `SKILL.md`.
     #[error("uri {0:?} is not that of a SKILL.md in a directory")]
     Uri(String),
+    /// Its directory is deeper than any that is looked for.
+    #[error("uri {0:?} has more than {SKILL_DEPTH_MAX} directories")]
+    TooDeep(String),
     /// There is no frontmatter, or it has no name.
     #[error("the entry has no frontmatter with a name")]
     Frontmatter,
@@ -75,6 +78,9 @@ pub enum EntryError {
         "file {0:?} is listed without uri, digest (sha256: and 64 lower-case hexadecimal digits) and size (whole bytes)"
     )]
     File(String),
+    /// A file is listed that is elsewhere.
+    #[error("file {0:?} is not in the directory of the skill")]
+    Outside(String),
     /// A file is listed twice.
     #[error("file {0:?} is listed twice")]
     FileTwice(String),
@@ -108,6 +114,8 @@ impl EntryError {
         match self {
             Self::Unreadable => "Unreadable",
             Self::Uri(_) => "InvalidURI",
+            Self::TooDeep(_) => "TooDeep",
+            Self::Outside(_) => "FileOutside",
             Self::Frontmatter => "FrontmatterMissing",
             Self::NameMismatch { .. } => "NameMismatch",
             Self::Files => "ResourcesMissing",
@@ -140,6 +148,9 @@ impl Entry {
         let shown = || printable(&uri, SHOWN);
         let directory = uri::directory(&uri).filter(|_| !uri.contains(acts_on_the_line));
         let directory = directory.ok_or_else(|| EntryError::Uri(shown()))?;
+        if uri::depth(directory) > SKILL_DEPTH_MAX {
+            return Err(EntryError::TooDeep(shown()));
+        }
         let frontmatter = members.get("frontmatter").and_then(|raw| Members::parse(raw.get()));
         let frontmatter = frontmatter.ok_or(EntryError::Frontmatter)?;
         let text = |field| frontmatter.string(field).filter(|text| !text.is_empty());
@@ -152,6 +163,12 @@ impl Entry {
         }
         let resources = members.get("resources").ok_or(EntryError::Files)?;
         let files = Files::read(resources)?;
+        if let Files::Listed(listed) = &files {
+            let is_inside = |file: &str| file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+            if let Some(outside) = listed.keys().find(|file| !is_inside(file)) {
+                return Err(EntryError::Outside(printable(outside, SHOWN)));
+            }
+        }
         if matches!(&files, Files::Listed(listed) if !listed.contains_key(&uri)) {
             return Err(EntryError::ManifestMissing);
         }
@@ -171,12 +188,20 @@ impl Entry {
 
     /// The entry for clients: the URIs with the member's prefix, every other byte as the member wrote it.
     pub fn for_client(&self, prefix: &SkillPrefix) -> String {
+        self.with_uris(|uri| uri::is_skill(uri).then(|| prefix.to_client(uri).into_owned()))
+    }
+
+    /// The entry of clients as the member knows it; `None` if it is not one of this member's.
+    pub fn for_member(&self, prefix: &SkillPrefix) -> Option<Self> {
+        Self::read(&self.with_uris(|uri| prefix.to_member(uri))).ok()
+    }
+
+    fn with_uris(&self, rename: impl Fn(&str) -> Option<String>) -> String {
         let mut edits = Edits::of(&self.raw);
         let mut prefixed = |raw: &RawValue| {
-            let Some(uri) = object::string(raw) else { return };
-            if uri::is_skill(&uri) {
+            if let Some(uri) = object::string(raw).and_then(|uri| rename(&uri)) {
                 let mut json = Vec::new();
-                object::write_string(&mut json, &prefix.to_client(&uri));
+                object::write_string(&mut json, &uri);
                 edits.replace(raw, String::from_utf8_lossy(&json).into_owned());
             }
         };
@@ -297,7 +322,7 @@ mod tests {
 
     fn entry() -> String {
         format!(
-            r#"{{ "uri":"skill://a/ops/SKILL.md", "frontmatter":{{"name":"ops","description":"D","x":[1.0 ]}},"resources":[{{"uri":"skill:\/\/a/ops/SKILL.md","digest":"{DIGEST}","size":17 }}, {{"size":17,"digest":"{DIGEST}","uri":"skill://a/ops/b c.txt","k":null}},{{"uri":"https://x/y","digest":"{DIGEST}","size":0}}],"_meta":{{"uri":"skill://a"}} }}"#
+            r#"{{ "uri":"skill://a/ops/SKILL.md", "frontmatter":{{"name":"ops","description":"D","x":[1.0 ]}},"resources":[{{"uri":"skill:\/\/a/ops/SKILL.md","digest":"{DIGEST}","size":17 }}, {{"size":17,"digest":"{DIGEST}","uri":"skill://a/ops/b c.txt","k":null}},{{"uri":"skill://a/ops/y","digest":"{DIGEST}","size":0}}],"_meta":{{"uri":"skill://a"}} }}"#
         )
     }
 
@@ -308,7 +333,10 @@ mod tests {
         let expected = entry()
             .replace(r#""uri":"skill://a/ops"#, r#""uri":"skill://m/a/ops"#)
             .replace(r"skill:\/\/a/ops", "skill://m/a/ops");
-        assert_eq!(read.for_client(&SkillPrefix::new("m").unwrap()), expected);
+        let prefix = SkillPrefix::new("m").unwrap();
+        assert_eq!(read.for_client(&prefix), expected);
+        let back = Entry::read(&expected).unwrap().for_member(&prefix).unwrap();
+        assert_eq!(back.raw(), entry().replace(r"skill:\/\/", "skill://"));
         assert_eq!(read.raw(), entry());
     }
 
@@ -361,6 +389,8 @@ mod tests {
             (changed(r#""size":17 "#, r#""size":-1"#), "InvalidResource"),
             (changed(r#""size":17 "#, r#""size":1.5"#), "InvalidResource"),
             (changed("/ops/b c.txt", "/ops/SKILL.md"), "FileTwice"),
+            (changed("/ops/b c.txt", "/opsx"), "FileOutside"),
+            (entry().replace("a/ops", &format!("{}ops", "a/".repeat(64))), "TooDeep"),
             (
                 changed(r"skill:\/\/a/ops/SKILL", "skill://a/ops/OTHER"),
                 "ManifestMissing",

@@ -6,6 +6,7 @@
 
 pub mod entry;
 pub mod frontmatter;
+pub mod own;
 pub mod package;
 pub mod prompt;
 pub mod rewrite;
@@ -14,8 +15,9 @@ mod yaml;
 
 pub use entry::{Entry, EntryError, Files, Mismatch, Proof};
 pub use frontmatter::{Frontmatter, FrontmatterError};
+pub use own::{LeftOut, LeftOutCause, OwnSkills};
 pub use package::{Package, PackageError};
-pub use uri::SkillPrefix;
+pub use uri::{SkillPrefix, SkillUris};
 
 /// The extension's id.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";

@@ -163,6 +163,11 @@ impl Package {
         })
     }
 
+    /// Whether `uri` is that of a file of it.
+    pub fn has(&self, uri: &str) -> bool {
+        self.files.contains_key(uri)
+    }
+
     /// The files with their URIs.
     pub fn files(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(uri, file)| (uri.as_str(), file))

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::entry::{Entry, EntryError};
 use super::uri::{self, SkillPrefix};
 use crate::mcp::edits::Edits;
 use crate::mcp::object::{self, Members};
@@ -18,7 +19,23 @@ pub fn directory<'r>(result: &'r str, prefix: &SkillPrefix) -> Cow<'r, str> {
     listed(result, "resources", prefix)
 }
 
-/// The descriptor of a resource, or of a template: its URI.
+/// The result of `skills/get`: the URIs of its entry.
+///
+/// # Errors
+/// Hosts could not use the entry, or there is none.
+pub fn entry<'r>(result: &'r str, prefix: Option<&SkillPrefix>) -> Result<Cow<'r, str>, EntryError> {
+    let members = Members::parse(result).ok_or(EntryError::Unreadable)?;
+    let raw = members.get("skill").ok_or(EntryError::Unreadable)?;
+    let entry = Entry::read(raw.get())?;
+    let Some(prefix) = prefix else {
+        return Ok(Cow::Borrowed(result));
+    };
+    let mut edits = Edits::of(result);
+    edits.replace(raw, entry.for_client(prefix));
+    Ok(edits.finish())
+}
+
+/// The descriptor of a resource, or of a template: its URI. So of the params of a notification that one has changed.
 pub fn descriptor<'r>(descriptor: &'r str, prefix: &SkillPrefix) -> Cow<'r, str> {
     rewritten(descriptor, prefix, |rewriter| {
         rewriter.members(descriptor, |rewriter, members| {
@@ -48,13 +65,26 @@ fn listed<'r>(result: &'r str, member: &str, prefix: &SkillPrefix) -> Cow<'r, st
     })
 }
 
+/// The task that has the result of a tool: the same in it.
+pub fn task<'r>(task: &'r str, prefix: &SkillPrefix) -> Cow<'r, str> {
+    rewritten(task, prefix, |rewriter| {
+        rewriter.members(task, |rewriter, members| {
+            if let Some(result) = members.get("result") {
+                rewriter.members(result.get(), |rewriter, result| rewriter.blocks(result.get("content")));
+            }
+        });
+    })
+}
+
 /// Most texts have no such URI, which a look for the scheme's name tells, in whatever case.
 fn rewritten<'r>(text: &'r str, prefix: &SkillPrefix, find: impl FnOnce(&mut Rewriter<'r, '_>)) -> Cow<'r, str> {
-    let names_scheme = text
-        .as_bytes()
-        .windows(SCHEME_NAME.len())
-        .any(|part| part.eq_ignore_ascii_case(SCHEME_NAME));
-    if !names_scheme {
+    let names_scheme = |colon: usize| {
+        let before = text.as_bytes().get(..colon).unwrap_or_default();
+        before
+            .last_chunk::<5>()
+            .is_some_and(|name| name.eq_ignore_ascii_case(SCHEME_NAME))
+    };
+    if !text.match_indices(':').any(|(colon, _)| names_scheme(colon)) {
         return Cow::Borrowed(text);
     }
     let mut rewriter = Rewriter {
@@ -65,7 +95,7 @@ fn rewritten<'r>(text: &'r str, prefix: &SkillPrefix, find: impl FnOnce(&mut Rew
     rewriter.edits.finish()
 }
 
-const SCHEME_NAME: &[u8] = b"skill:";
+const SCHEME_NAME: &[u8; 5] = b"skill";
 
 struct Rewriter<'r, 'p> {
     edits: Edits<'r>,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::defaults::SKILL_DEPTH_MAX;
+
 /// What URIs of skills begin with that have no scheme of their server's own.
 pub const SCHEME: &str = "skill://";
 /// The file that makes a directory a skill.
@@ -12,6 +14,43 @@ pub const MANIFEST: &str = "SKILL.md";
 /// schemes stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SkillPrefix(Box<str>);
+
+/// How clients know the skills of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SkillUris {
+    /// They are not offered.
+    #[default]
+    LeftOut,
+    /// As the member does: it is alone.
+    AsTheyAre,
+    /// Under this prefix.
+    Under(SkillPrefix),
+}
+
+impl SkillUris {
+    /// The prefix that they are under.
+    pub fn prefix(&self) -> Option<&SkillPrefix> {
+        match self {
+            Self::LeftOut | Self::AsTheyAre => None,
+            Self::Under(prefix) => Some(prefix),
+        }
+    }
+
+    /// The same where the member is alone.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        match self {
+            Self::LeftOut => Self::LeftOut,
+            Self::AsTheyAre | Self::Under(_) => Self::AsTheyAre,
+        }
+    }
+}
+
+impl From<Option<SkillPrefix>> for SkillUris {
+    fn from(prefix: Option<SkillPrefix>) -> Self {
+        prefix.map_or(Self::LeftOut, Self::Under)
+    }
+}
 
 /// A prefix has other characters than lower-case letters, digits and hyphens, or none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +117,27 @@ pub fn manifest(uri: &str) -> Cow<'_, str> {
     Cow::Owned([uri.strip_suffix('/').unwrap_or(uri), "/", MANIFEST].concat())
 }
 
+/// The URIs of the `SKILL.md` of each skill that `uri` may be a file of: one for each directory that it is in, from the
+/// outermost in, at most [`SKILL_DEPTH_MAX`] of them.
+pub fn manifests_around(uri: &str) -> impl Iterator<Item = String> {
+    let start = uri.find("://").map_or(uri.len(), |scheme| scheme + "://".len());
+    let path = uri.get(start..).unwrap_or_default();
+    let ends = path.match_indices('/').map(move |(place, _)| start + place);
+    let directories = ends.filter_map(move |end| uri.get(..end));
+    directories
+        .take(SKILL_DEPTH_MAX)
+        .map(|directory| [directory, "/", MANIFEST].concat())
+}
+
+/// How many parts the path of a skill's directory has.
+pub fn depth(directory: &str) -> usize {
+    directory
+        .split_once("://")
+        .map_or(directory, |(_, path)| path)
+        .split('/')
+        .count()
+}
+
 /// The URI of the file or directory at `path`, a path of plain text: what may not stand in a URI is percent-encoded
 /// (RFC 3986, section 2.1).
 pub fn of_path(path: &str) -> String {
@@ -123,6 +183,22 @@ mod tests {
             assert_eq!(ops().to_client(member), client);
             assert_eq!(ops().to_member(client).as_deref(), Some(member));
         }
+    }
+
+    #[test]
+    fn a_file_may_be_of_the_skill_of_each_directory_that_it_is_in() {
+        let around = |uri| manifests_around(uri).collect::<Vec<_>>();
+        assert_eq!(
+            around("skill://a/b/c.txt"),
+            ["skill://a/SKILL.md", "skill://a/b/SKILL.md"]
+        );
+        assert_eq!(around("git://a/SKILL.md"), ["git://a/SKILL.md"]);
+        for uri in ["skill://a", "skill://", "a/b", ""] {
+            assert_eq!(around(uri), Vec::<String>::new(), "{uri}");
+        }
+        let deep = format!("skill://{}", "x/".repeat(100_000));
+        assert_eq!(around(&deep).len(), SKILL_DEPTH_MAX);
+        assert_eq!((depth("skill://a/b"), depth("skill://a")), (2, 1));
     }
 
     #[test]

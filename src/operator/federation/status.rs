@@ -46,7 +46,7 @@ pub fn status(federation: &MCPFederation, facts: &Facts<'_>) -> MCPFederationSta
     let mut conditions = Conditions::new(&old.conditions, federation.metadata.generation, facts.now);
     conditions.put(ACCEPTED, true, "Accepted", "");
     resolved(&mut conditions, facts.plan);
-    degraded(&mut conditions, &members, settled);
+    degraded(&mut conditions, facts.plan, &members, settled);
     ready(&mut conditions, &facts.plan.access, &members, served.is_some());
     if conditions
         .next(READY)
@@ -112,6 +112,7 @@ fn member(index: usize, facts: &Facts<'_>, served: Option<&FederationObservation
             .and_then(|server| server.server_info.as_ref())
             .map(|info| info.era.clone()),
         tools: seen.map_or(0, |seen| count(seen.tools)),
+        note: planned.note(),
         last_error,
     })
 }
@@ -141,9 +142,13 @@ fn state(planned: &MemberPlan, server: Option<&ServerObservation>) -> (&'static 
     }
 }
 
-/// What the federation names and cannot have: API keys, and members that are not there or not permitted.
+/// What the federation names and cannot have: API keys, members that are not there or not permitted, and files of
+/// skills.
 fn resolved(conditions: &mut Conditions<'_>, plan: &FederationPlan) {
-    match (plan.access.problem(), lacking_members(plan)) {
+    match (
+        plan.access.problem(),
+        lacking_members(plan).or_else(|| lacking_files(plan)),
+    ) {
         (None, None) => conditions.put(RESOLVED_REFS, true, "Resolved", ""),
         (None, Some((reason, message))) => conditions.put(RESOLVED_REFS, false, reason, message),
         (Some(access), None) => conditions.put(RESOLVED_REFS, truth(access), access.reason, &access.message),
@@ -178,11 +183,46 @@ fn lacking_members(plan: &FederationPlan) -> Option<(&'static str, String)> {
     Some((problem.reason(), message))
 }
 
-fn degraded(conditions: &mut Conditions<'_>, members: &[MemberStatus], settled: bool) {
+/// The ConfigMaps that skills are to be made of and that cannot be had.
+fn lacking_files(plan: &FederationPlan) -> Option<(&'static str, String)> {
+    let mut problems = plan.skill_problems.iter();
+    let lacking = problems.find(|problem| matches!(problem.why.reason, "RefNotFound" | "RefUnreadable"))?;
+    Some((lacking.why.reason, lacking.to_string()))
+}
+
+/// What of the federation's own skills is not served, if anything: what is not read yet is no fault.
+fn left_out(plan: &FederationPlan) -> Option<String> {
+    let problems = plan
+        .skill_problems
+        .iter()
+        .filter(|problem| problem.why.reason != "RefPending");
+    let told: Vec<String> = problems.map(ToString::to_string).collect();
+    let shown = told
+        .iter()
+        .take(NAMED_MAX)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join("; ");
+    match told.len().saturating_sub(NAMED_MAX) {
+        _ if told.is_empty() => None,
+        0 => Some(shown),
+        more => Some(format!("{shown}; and {more} more")),
+    }
+}
+
+fn degraded(conditions: &mut Conditions<'_>, plan: &FederationPlan, members: &[MemberStatus], settled: bool) {
     let failing: Vec<&str> = of_state(members, &[FAILED, NOT_FOUND]);
     if !failing.is_empty() {
         let message = format!("not ready: {}; status.members says why", names(&failing));
         return conditions.put(DEGRADED, true, "MembersNotReady", message);
+    }
+    if let Some(left_out) = left_out(plan) {
+        return conditions.put(
+            DEGRADED,
+            true,
+            "SkillsLeftOut",
+            format!("skills are left out: {left_out}"),
+        );
     }
     if settled {
         return conditions.put(DEGRADED, false, "AllMembersReady", "");
@@ -247,6 +287,7 @@ fn larger(old: Option<IndexStatus>, new: Option<IndexStatus>) -> Option<IndexSta
             resources: old.resources.max(new.resources),
             templates: old.templates.max(new.templates),
             prompts: old.prompts.max(new.prompts),
+            skills: old.skills.max(new.skills),
             bytes: old.bytes.max(new.bytes),
             estimated_tokens: old.estimated_tokens.max(new.estimated_tokens),
             ..new
@@ -292,6 +333,7 @@ mod tests {
             server: ObjectKey::new("team", name),
             prefix: name.into(),
             priority: 0,
+            skills: Ok(None),
             selection: Arc::default(),
             problem,
         }
@@ -304,6 +346,7 @@ mod tests {
             prefix: member.prefix.clone(),
             problem: member.problem.as_ref().map(|p| (p.reason(), p.to_string())),
             tools: 3,
+            note: None,
         });
         FederationObservation {
             members: members.collect(),
@@ -311,6 +354,7 @@ mod tests {
                 tools,
                 ..IndexStatus::default()
             },
+            skill_problems: Vec::new(),
         }
     }
 
@@ -361,6 +405,7 @@ mod tests {
                 encoding: Encoding::default(),
                 extensions: BTreeMap::new(),
                 fanout_hops: 0,
+                skill_problems: Vec::new(),
                 identity: IdentityPlan::default(),
                 page_size: 0,
             };

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::{MCPFederation, MCPServer};
 use crate::fleet::access::access_reference;
 use crate::fleet::input::{federation_input, server_input};
-use crate::fleet::{PlanInput, Reference, References};
+use crate::fleet::skills::skill_references;
+use crate::fleet::{PlanInput, Reference, ReferenceKind, References};
 use crate::operator::server::address::{endpoint, endpoint_references};
 use crate::operator::server::references;
 
@@ -49,11 +50,14 @@ pub fn plan_input(objects: &Objects, references: &References) -> PlanInput {
 /// take.
 pub fn wanted(objects: &Objects, workloads: bool) -> BTreeSet<Reference> {
     let of = if workloads { references } else { endpoint_references };
-    let keys = objects.federations.iter().filter_map(|federation| {
+    let of_federations = objects.federations.iter().flat_map(|federation| {
         let namespace = federation.metadata.namespace.as_deref().unwrap_or_default();
-        access_reference(&federation.spec, namespace)
+        let skills = skill_references(&federation.spec, namespace);
+        // There are no directories in a cluster.
+        let skills = skills.filter(|reference| reference.kind != ReferenceKind::Directory);
+        access_reference(&federation.spec, namespace).into_iter().chain(skills)
     });
-    objects.servers.iter().flat_map(of).chain(keys).collect()
+    objects.servers.iter().flat_map(of).chain(of_federations).collect()
 }
 
 #[cfg(test)]
@@ -61,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::{Access, Content, ReferenceKind};
+    use crate::fleet::{Access, Content};
     use crate::upstream::Endpoint;
 
     fn server(name: &str, spec: &serde_json::Value) -> MCPServer {

@@ -96,6 +96,7 @@ async fn read(client: &Client, reference: &Reference) -> Read {
                 .await
                 .map(|secret| secret.map(|s| (secret_values(s.data), s.metadata.resource_version)))
         }
+        ReferenceKind::Directory => return Read::Content(Content::Missing, None),
         ReferenceKind::ConfigMap => {
             let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
             let found = api.get_opt(name).await;

@@ -114,6 +114,7 @@ impl Versions {
         match reference.kind {
             ReferenceKind::Secret => version(&self.secrets, reference),
             ReferenceKind::ConfigMap => version(&self.config_maps, reference),
+            ReferenceKind::Directory => Some(None),
         }
     }
 

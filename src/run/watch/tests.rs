@@ -196,6 +196,21 @@ async fn without_notices_changes_are_found_by_looking() {
 }
 
 #[tokio::test]
+async fn what_changes_at_any_depth_of_a_deep_directory_is_told() {
+    let folder = Folder::new();
+    folder.write("skills/ops/backup/SKILL.md", "one");
+    let mut watch = FileWatch::deep([folder.path("skills")]);
+    folder.write("skills/ops/backup/SKILL.md", "two");
+    watch.changes().await;
+    folder.write("skills/new/bin/run.sh", "x");
+    watch.changes().await;
+    folder.write("skills/new/bin/run.sh", "y");
+    watch.changes().await;
+    folder.write("skills/.hidden/x", "y");
+    watch.is_quiet().await;
+}
+
+#[tokio::test]
 async fn a_pipe_is_left_alone() {
     let folder = Folder::new();
     let made = std::process::Command::new("mkfifo")
@@ -203,5 +218,9 @@ async fn a_pipe_is_left_alone() {
         .status()
         .unwrap();
     assert!(made.success());
-    assert!(Snapshot::of(&[folder.path("pipe")]).files.is_empty());
+    let watched = |deep| Watched {
+        paths: vec![folder.path("pipe")],
+        deep,
+    };
+    assert!(Snapshot::of(&watched(false)).files.is_empty() && Snapshot::of(&watched(true)).files.is_empty());
 }

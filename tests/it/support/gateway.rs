@@ -88,6 +88,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
             key: ObjectKey::new("default", "fed"),
             spec: federation.spec,
             access: Access::Anonymous,
+            skills: Default::default(),
         }],
         namespaces: Default::default(),
     }

@@ -173,6 +173,7 @@ fn observe(input: &PlanInput, states: &BTreeMap<ObjectKey, UpstreamState>) -> Ob
                     Some(server) if server.state == UpstreamState::Ready => TOOLS,
                     _ => 0,
                 },
+                note: member.note(),
             })
             .collect();
         let tools = members.iter().map(|member| member.tools).sum::<usize>();
@@ -182,6 +183,7 @@ fn observe(input: &PlanInput, states: &BTreeMap<ObjectKey, UpstreamState>) -> Ob
                 tools: i64::try_from(tools).unwrap(),
                 ..IndexStatus::default()
             },
+            skill_problems: Vec::new(),
         };
         (key.clone(), observation)
     });

@@ -73,6 +73,9 @@ pub(crate) fn problems_to_server(headers: &HeaderMap, message: &Value) -> Vec<St
         ]
         .concat();
     }
+    if is_of_skills(&message["method"]) {
+        return problems(revision, "JSONRPCRequest", message);
+    }
     let kind = match (message.get("method"), message.get("id")) {
         (Some(_), Some(_)) => "ClientRequest",
         (Some(_), None) => "ClientNotification",
@@ -227,6 +230,13 @@ fn takes_tasks(question: &Value) -> bool {
 
 fn is_of_tasks(method: &Value) -> bool {
     method.as_str().is_some_and(|method| method.starts_with("tasks/"))
+}
+
+fn is_of_skills(method: &Value) -> bool {
+    matches!(
+        method.as_str(),
+        Some("skills/list" | "skills/get" | "resources/directory/read")
+    )
 }
 
 fn result_definition(revision: Revision) -> &'static str {
