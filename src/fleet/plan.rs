@@ -622,6 +622,7 @@ mod tests {
                     spec: serde_json::from_value(spec.clone()).unwrap(),
                     access: Access::Anonymous,
                     refresh: mark.map(str::to_owned),
+                    skills: SkillsPlan::default(),
                 }],
                 namespaces: BTreeMap::new(),
             };
