@@ -1,0 +1,144 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn server(name: &str) -> ServerInput {
+    let unresolved = Unresolved {
+        reason: "Test",
+        message: "none".into(),
+    };
+    ServerInput {
+        key: ObjectKey::new("team", name),
+        labels: BTreeMap::from([("tier".into(), "one".into())]),
+        allowed_namespaces: AllowedNamespaces::default(),
+        disabled: false,
+        terms: Terms::default(),
+        refresh: BTreeSet::new(),
+        endpoint: Err(unresolved),
+    }
+}
+
+fn members(servers: &[&str], namespace: &str, members: Value) -> Vec<(String, String, String)> {
+    let spec = serde_json::from_value(json!({"members": members})).unwrap();
+    let federations = vec![FederationInput {
+        key: ObjectKey::new(namespace, "fed"),
+        spec,
+        access: Access::Anonymous,
+        refresh: None,
+        skills: SkillsPlan::default(),
+    }];
+    let servers = servers.iter().map(|name| server(name)).collect();
+    let planned = plan(&PlanInput {
+        servers,
+        federations,
+        namespaces: BTreeMap::new(),
+    });
+    let federation = planned.federations.into_values().next().unwrap();
+    let told = |m: MemberPlan| (m.name, m.prefix, m.problem.map_or("", |p| p.reason()).to_owned());
+    federation.members.into_iter().map(told).collect()
+}
+
+fn told(rows: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
+    rows.iter()
+        .map(|(a, b, c)| ((*a).into(), (*b).into(), (*c).into()))
+        .collect()
+}
+
+#[test]
+fn skills_are_offered_by_default_where_a_prefix_can_stand_in_their_uris() {
+    let skills = |said: Value| {
+        let member: Member = serde_json::from_value(said).unwrap();
+        let prefix = member.prefix.clone().unwrap_or_else(|| "server".to_owned());
+        skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
+    };
+    assert_eq!(skills(json!({"name": "m"})), Ok(Some("server".into())));
+    assert_eq!(skills(json!({"name": "m", "prefix": "a-1"})), Ok(Some("a-1".into())));
+    assert_eq!(skills(json!({"name": "m", "prefix": ""})), Ok(None));
+    assert_eq!(skills(json!({"name": "m", "skills": false})), Ok(None));
+    for (prefix, said) in [("A", None), ("a_b", None), ("", Some(true))] {
+        let problem = skills(json!({"name": "m", "prefix": prefix, "skills": said})).unwrap_err();
+        assert!(
+            problem.to_string().contains("cannot stand in URIs of skills"),
+            "{prefix}"
+        );
+    }
+}
+
+#[test]
+fn what_is_said_of_a_server_by_name_stands_before_what_selects_it() {
+    for (named, select) in [("a", "z"), ("z", "a")] {
+        let entries = json!([
+            {"name": named, "server": {"name": "one"}, "prefix": "mine"},
+            {"name": select, "selector": {}, "priority": 9},
+            {"name": "again", "selector": {"matchLabels": {"tier": "one"}}},
+        ]);
+        let planned = members(&["one", "two"], "team", entries);
+        assert_eq!(planned, told(&[("two", "two", "Test"), (named, "mine", "Test")]));
+    }
+}
+
+#[test]
+fn a_selected_server_gives_way_to_a_member_of_its_name() {
+    let entries = json!([
+        {"name": "two", "server": {"name": "one"}, "prefix": "x"},
+        {"name": "rest", "selector": {}},
+    ]);
+    assert_eq!(
+        members(&["one", "two"], "team", entries),
+        told(&[("team.two", "two", "Test"), ("two", "x", "Test")])
+    );
+}
+
+#[test]
+fn a_server_may_be_a_member_under_two_names() {
+    let entries = json!([
+        {"name": "a", "server": {"name": "one"}, "prefix": "x"},
+        {"name": "b", "server": {"name": "one"}, "prefix": "y"},
+    ]);
+    assert_eq!(
+        members(&["one"], "team", entries),
+        told(&[("a", "x", "Test"), ("b", "y", "Test")])
+    );
+}
+
+#[test]
+fn a_server_of_another_namespace_or_of_none_is_told_apart() {
+    let far = json!([
+        {"name": "far", "server": {"name": "one", "namespace": "team"}},
+        {"name": "gone", "server": {"name": "three", "namespace": "team"}},
+    ]);
+    let planned = members(&["one"], "other", far);
+    assert_eq!(
+        planned,
+        told(&[("far", "one", "NotPermitted"), ("gone", "three", "NotFound")])
+    );
+}
+
+#[test]
+fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
+    let resolved = |name: &str| ServerInput {
+        endpoint: Ok(Endpoint::Http(crate::upstream::HttpEndpoint {
+            url: "http://example.com/mcp".parse().unwrap(),
+            headers: http::HeaderMap::new(),
+        })),
+        refresh: BTreeSet::from(["own".to_owned()]),
+        ..server(name)
+    };
+    let spec = json!({"members": [{"name": "one", "server": {"name": "one"}}]});
+    let planned = |mark: Option<&str>| {
+        let input = PlanInput {
+            servers: vec![resolved("one"), resolved("two")],
+            federations: vec![FederationInput {
+                key: ObjectKey::new("team", "fed"),
+                spec: serde_json::from_value(spec.clone()).unwrap(),
+                access: Access::Anonymous,
+                refresh: mark.map(str::to_owned),
+                skills: SkillsPlan::default(),
+            }],
+            namespaces: BTreeMap::new(),
+        };
+        let servers = plan(&input).servers.into_values();
+        servers.map(|server| server.refresh.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(planned(None), [1, 1]);
+    assert_eq!(planned(Some("now")), [2, 1]);
+}
