@@ -108,14 +108,6 @@ impl Withheld {
 }
 
 impl Defect {
-    /// What it is that has the defect.
-    pub const fn what(&self) -> &'static str {
-        match self {
-            Self::Name | Self::Annotation(_) | Self::Schema(_) => "tool",
-            Self::Skill(_) => "skill",
-        }
-    }
-
     /// One CamelCase word.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -131,8 +131,8 @@ fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
                 key: ObjectKey::new("team", "fed"),
                 spec: serde_json::from_value(spec.clone()).unwrap(),
                 access: Access::Anonymous,
-                refresh: mark.map(str::to_owned),
                 skills: SkillsPlan::default(),
+                refresh: mark.map(str::to_owned),
             }],
             namespaces: BTreeMap::new(),
         };
