@@ -621,6 +621,7 @@ mod tests {
                     key: ObjectKey::new("team", "fed"),
                     spec: serde_json::from_value(spec.clone()).unwrap(),
                     access: Access::Anonymous,
+                    skills: SkillsPlan::default(),
                     refresh: mark.map(str::to_owned),
                 }],
                 namespaces: BTreeMap::new(),
