@@ -400,10 +400,7 @@ impl Served {
     fn tell_changes(&self, before: &Self) {
         let (now, before) = (&self.federation, &before.federation);
         let lists = now.index.differs_from(&before.index);
-        // Whoever listens to a member alone is told when it is none any more.
-        let is_member = |name: &str| now.members.iter().any(|member| member.name == name);
         let access = now.access != before.access
-            || before.members.iter().any(|member| !is_member(&member.name))
             || now.protocol != before.protocol
             || now.sessions.enabled != before.sessions.enabled;
         now.changes.tell(lists, access, now.streams.coalesce);

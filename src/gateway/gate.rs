@@ -56,6 +56,11 @@ impl Gate {
         }
     }
 
+    /// Whether there is anything to hear of: a member alone may be none any more.
+    pub(super) fn is_served(&self) -> bool {
+        self.fleet.load().federation(&self.federation).is_some()
+    }
+
     /// Whether the stream may go on.
     pub(super) fn is_open(&mut self, news: News) -> bool {
         if news.access == self.checked {

@@ -144,7 +144,8 @@ impl Ear {
         loop {
             let changed = self.listener.changed();
             let news = *self.news.borrow_and_update();
-            if news.gone || self.stop.is_cancelled() || !self.gate.is_open(news) {
+            let is_served = !news.gone && self.gate.is_served();
+            if !is_served || self.stop.is_cancelled() || !self.gate.is_open(news) {
                 return None;
             }
             let shown = self.hears_changes.then(|| self.sight.shown(news));

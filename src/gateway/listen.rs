@@ -154,7 +154,7 @@ impl Subscription {
             if self.begun.as_ref().is_some_and(Begun::is_withdrawn) {
                 return None;
             }
-            if news.gone || self.stop.is_cancelled() {
+            if news.gone || self.stop.is_cancelled() || !self.gate.is_served() {
                 return Some(self.ended());
             }
             if !self.gate.is_open(news) {

@@ -110,7 +110,7 @@ impl Face {
         tokio::pin!(silence);
         loop {
             let news = *self.news.borrow_and_update();
-            if news.gone || !self.gate.is_open(news) {
+            if news.gone || !self.gate.is_served() || !self.gate.is_open(news) {
                 return None;
             }
             tokio::select! {

@@ -194,10 +194,10 @@ impl Report {
 }
 
 impl MemberCatalog {
-    /// What the member is seen by where it is alone.
-    pub(super) fn state(&self) -> (&str, &Selection, Option<&str>) {
-        let catalog = self.catalog.as_deref();
-        (&self.name, &self.selection, catalog.map(Catalog::digest))
+    /// What is seen of the member where it is alone, if anything is.
+    pub(super) fn state(&self) -> Option<(&str, &Selection, &str)> {
+        let catalog = self.catalog.as_deref()?;
+        Some((&self.name, &self.selection, catalog.digest()))
     }
 
     /// What a federation has itself, as a member of it.

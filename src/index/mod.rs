@@ -77,6 +77,7 @@ pub struct Index {
     /// Those of the list of templates, in its order.
     templates: Vec<Template>,
     report: Report,
+    has_apps: bool,
     /// Tells it from others that anybody may see otherwise.
     fingerprint: u64,
     everybody: Arc<View>,
@@ -100,7 +101,8 @@ impl Index {
             reserved: &MetaTool::NAMES,
         };
         let lists = List::ALL.map(|list| Merged::of(list, parts, &mut report));
-        let [_, _, templates, _, _] = &lists;
+        let [tools, _, templates, _, _] = &lists;
+        let has_apps = tools.entries.iter().any(|entry| entry.page.is_some());
         let mut index = Self {
             plan,
             members,
@@ -112,6 +114,7 @@ impl Index {
                 .collect(),
             lists,
             report,
+            has_apps,
             fingerprint: 0,
             everybody: Arc::default(),
             views: ArcSwap::default(),
@@ -164,10 +167,10 @@ impl Index {
 
     /// Whether anybody may see something else in it than in `other`, or in one of its members alone.
     pub fn differs_from(&self, other: &Self) -> bool {
-        let states = self.members.iter().map(MemberCatalog::state);
+        let states = self.members.iter().filter_map(MemberCatalog::state);
         self.fingerprint != other.fingerprint
             || self.plan != other.plan
-            || !states.eq(other.members.iter().map(MemberCatalog::state))
+            || !states.eq(other.members.iter().filter_map(MemberCatalog::state))
     }
 
     /// What whom may see and use.
@@ -247,8 +250,7 @@ impl Index {
 
     /// Whether a member has apps.
     pub fn has_apps(&self) -> bool {
-        let tools = &self.merged(List::Tools).entries;
-        tools.iter().any(|entry| entry.page.is_some())
+        self.has_apps
     }
 
     /// What the tool is that `audience` calls by the name which its server gives it, without a prefix.

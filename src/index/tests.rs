@@ -474,3 +474,104 @@ fn what_the_federation_has_itself_goes_before_members() {
     assert_eq!((clash.list.as_str(), clash.members.len()), ("skills", 2));
     assert!(index.readers("git://b", Audience::EVERYBODY).eq([0]));
 }
+
+#[test]
+fn a_member_alone_has_its_servers_names_and_what_else_is_said_of_it() {
+    let offered = |more: &str| {
+        [
+            json!({"name": "same"}),
+            json!({"name": more}),
+            json!({"name": "x".repeat(90)}),
+        ]
+    };
+    let said =
+        json!({"tools": {"deny": ["secret"], "overrides": [{"name": "same", "as": "other", "description": "ours"}]}});
+    let plan = IndexPlan {
+        rules: AccessRules::read(&serde_json::from_value::<Vec<_>>(json!([{"members": ["member-a"]}])).unwrap()),
+        ..IndexPlan::default()
+    };
+    let build = |a: &str, b: &str| {
+        let members = vec![
+            offering("a", said.clone(), &offered(a)),
+            offering("b", json!({}), &offered(b)),
+        ];
+        Index::build(plan.clone(), members)
+    };
+    let index = build("secret", "more");
+    assert!(names(&index, Audience::EVERYBODY).iter().any(|name| name == "a__other"));
+    let a = index.alone(0).unwrap();
+    assert_eq!(names(&a, Audience::EVERYBODY), ["same".to_owned(), "x".repeat(90)]);
+    assert_eq!(owner(&a, "other"), None);
+    let b = index.alone(1).unwrap();
+    let nobody = Audience {
+        rules: index.rules().holding_for(None),
+        ..Audience::EVERYBODY
+    };
+    assert_eq!(names(&b, nobody), [""; 0], "rules know it by its name");
+    assert!(index.alone(2).is_none());
+    assert!(index.differs_from(&build("secret2", "more")));
+    assert!(!index.differs_from(&build("secret", "more")));
+}
+
+#[test]
+fn a_change_that_only_a_member_alone_shows_is_a_change() {
+    let build = |description: &str| {
+        let members = vec![
+            offering("a", json!({"prefix": ""}), &[json!({"name": "same"})]),
+            offering(
+                "b",
+                json!({"prefix": ""}),
+                &[json!({"name": "same", "description": description})],
+            ),
+        ];
+        Index::build(IndexPlan::default(), members)
+    };
+    assert!(build("one").differs_from(&build("two")));
+    assert!(!build("one").differs_from(&build("one")));
+}
+
+#[test]
+fn a_bare_name_stands_for_the_one_tool_of_it_that_may_be_used() {
+    let index = build(vec![
+        offering("a", json!({}), &[json!({"name": "same"}), json!({"name": "mine"})]),
+        offering("b", json!({}), &[json!({"name": "same"}), json!({"name": "mine"})]),
+        offering(
+            "c",
+            json!({"tools": {"deny": ["mine"]}}),
+            &[json!({"name": "mine"}), json!({"name": "own"})],
+        ),
+    ]);
+    let bare = |name: &str| index.bare_tool(name, Audience::EVERYBODY);
+    assert_eq!(bare("nothing"), Bare::Nothing);
+    assert_eq!(bare("same"), Bare::Several(vec!["a__same", "b__same"]));
+    assert_eq!(bare("mine"), Bare::Several(vec!["a__mine", "b__mine"]));
+    assert!(matches!(bare("own"), Bare::Only(target) if target.member == 2));
+}
+
+#[test]
+fn who_may_be_asked_for_a_resource_is_said_by_rules_and_by_what_is_excluded() {
+    let rules =
+        json!([{"members": ["*-a"]}, {"members": ["*-b"], "names": ["x://*", "ui:*"]}, {"principals": ["alice"]}]);
+    let plan = IndexPlan {
+        rules: AccessRules::read(&serde_json::from_value::<Vec<_>>(rules).unwrap()),
+        ..IndexPlan::default()
+    };
+    let members = vec![
+        offering("a", json!({"excludeApps": true}), &[]),
+        offering("b", json!({}), &[]),
+        offering("c", json!({}), &[]),
+    ];
+    let index = Index::build(plan, members);
+    let readers = |who: Option<&str>, uri: &str| {
+        let audience = Audience {
+            rules: index.rules().holding_for(who),
+            ..Audience::EVERYBODY
+        };
+        index.readers(uri, audience).collect::<Vec<_>>()
+    };
+    assert_eq!(readers(None, "x://1"), [0, 1]);
+    assert_eq!(readers(None, "y://1"), [0]);
+    assert_eq!(readers(None, "ui://p"), [1]);
+    assert_eq!(readers(Some("alice"), "y://1"), [0, 1, 2]);
+    assert_eq!(readers(Some("alice"), "UI:p"), [1, 2]);
+}

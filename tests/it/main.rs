@@ -38,6 +38,7 @@ mod listening;
 mod listens;
 mod lost_sessions;
 mod member_endpoints;
+mod merging;
 mod metrics;
 mod mixed_call;
 mod old_clients;

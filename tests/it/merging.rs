@@ -1,0 +1,201 @@
+//! What several members have is one list, and each request goes to one of them.
+
+use std::sync::Arc;
+
+use mcpfleet::mcp::Revision;
+use serde_json::{Value, json};
+
+use crate::support::gateway::{TestGateway, plan_with};
+use crate::support::shelf::Shelf;
+use crate::support::upstream::{Answer, Upstream};
+
+const BOTH: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
+
+fn unprefixed(names: [&str; 2]) -> Value {
+    let members = names.map(|name| json!({"name": name, "server": {"name": name}, "prefix": ""}));
+    json!({"members": members})
+}
+
+#[tokio::test]
+async fn a_failure_of_the_owner_is_the_answer_and_nobody_else_is_called() {
+    let scan = || Shelf::empty().with_tool("scan", json!({}));
+    let failing = scan();
+    let a = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => Answer::status(500),
+        _ => failing.answer_legacy(seen),
+    })
+    .await;
+    let b = scan().modern().await;
+    let servers = [("a", a.address), ("b", b.address)];
+    let gateway = TestGateway::ready_with(&servers, unprefixed(["a", "b"])).await;
+    for revision in BOTH {
+        let answer = gateway.ask(revision, "tools/call", json!({"name": "scan"})).await;
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
+        assert!(
+            answer["error"]["message"].as_str().unwrap().contains("\"a\""),
+            "{answer}"
+        );
+    }
+    assert!(b.seen_of("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn lists_are_there_though_a_member_cannot_list() {
+    let a = Upstream::start(|seen| match seen.method() {
+        "resources/list" | "tools/list" => Answer::status(500),
+        _ => Shelf::empty().answer_modern(seen),
+    })
+    .await;
+    let mut shelf = Shelf::empty().with_tool("tool", json!({}));
+    shelf.resources = vec![json!({"uri": "b://1", "name": "one"})];
+    let b = shelf.legacy().await;
+    let mut gateway = TestGateway::start(plan_with(&[("a", a.address), ("b", b.address)], json!({}))).await;
+    gateway
+        .until(|seen| seen.servers.values().filter(|server| server.catalog.is_some()).count() == 1)
+        .await;
+    for revision in BOTH {
+        let tools = gateway.ask(revision, "tools/list", json!({})).await;
+        assert_eq!(tools["result"]["tools"][0]["name"], "b__tool");
+        let resources = gateway.ask(revision, "resources/list", json!({})).await;
+        assert_eq!(resources["result"]["resources"][0]["uri"], "b://1");
+    }
+}
+
+#[tokio::test]
+async fn resources_of_all_are_sorted_and_of_two_alike_the_first_members_stands() {
+    let shelf = |resources: &[(&str, &str)]| Shelf {
+        resources: resources
+            .iter()
+            .map(|(uri, name)| json!({"uri": uri, "name": name}))
+            .collect(),
+        ..Shelf::empty().with("b://1", resources[0].1)
+    };
+    let a = shelf(&[("b://1", "of a"), ("c://1", "of a")]).modern().await;
+    let b = shelf(&[("a://1", "of b"), ("b://1", "of b")]).legacy().await;
+    let gateway = TestGateway::ready(&[("a", a.address), ("b", b.address)]).await;
+    for revision in BOTH {
+        let listed = gateway.ask(revision, "resources/list", json!({})).await;
+        let expected = json!([
+            {"uri": "a://1", "name": "of b"}, {"uri": "b://1", "name": "of a"}, {"uri": "c://1", "name": "of a"},
+        ]);
+        assert_eq!(listed["result"]["resources"], expected);
+        let read = gateway.ask(revision, "resources/read", json!({"uri": "b://1"})).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "of a");
+    }
+}
+
+#[tokio::test]
+async fn an_exact_resource_is_read_before_a_template_that_it_fits() {
+    let mut templates = Shelf::empty()
+        .with("inv://X", "by template")
+        .with("inv://Y", "by template");
+    templates.templates = vec![json!({"uriTemplate": "inv://{sku}", "name": "any"})];
+    let mut exact = Shelf::empty().with("inv://X", "exact");
+    exact.resources = vec![json!({"uri": "inv://X", "name": "x"})];
+    let (a, b) = (templates.legacy().await, exact.modern().await);
+    let gateway = TestGateway::ready(&[("a", a.address), ("b", b.address)]).await;
+    for revision in BOTH {
+        for (uri, text) in [("inv://X", "exact"), ("inv://Y", "by template")] {
+            let read = gateway.ask(revision, "resources/read", json!({"uri": uri})).await;
+            assert_eq!(read["result"]["contents"][0]["text"], text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn prompts_have_prefixes_and_reach_their_server_by_their_own_name() {
+    let b = Shelf::empty().modern().await;
+    let a = Upstream::start(|seen| match seen.method() {
+        "initialize" => seen.result(json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"prompts": {}},
+            "serverInfo": {"name": "kb", "version": "1"},
+        })),
+        "prompts/list" => seen.result(json!({"prompts": [{"name": "brief", "description": "In short"}]})),
+        "prompts/get" => seen.result(json!({"messages": [
+            {"role": "user", "content": {"type": "text", "text": seen.body["params"]["name"]}},
+        ]})),
+        _ => Shelf::empty().answer_legacy(seen),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("kb", a.address), ("other", b.address)]).await;
+    for revision in BOTH {
+        let listed = gateway.ask(revision, "prompts/list", json!({})).await;
+        let expected = json!([{"name": "kb__brief", "description": "In short"}]);
+        assert_eq!(listed["result"]["prompts"], expected);
+        let got = gateway.ask(revision, "prompts/get", json!({"name": "kb__brief"})).await;
+        assert_eq!(got["result"]["messages"][0]["content"]["text"], "brief");
+        let ghost = gateway.ask(revision, "prompts/get", json!({"name": "ghost"})).await;
+        assert_eq!(
+            (&ghost["error"]["code"], &ghost["error"]["data"]),
+            (&json!(-32602), &json!({"name": "ghost"}))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_nothing_is_told_so() {
+    let a = Shelf::empty().legacy().await;
+    let gateway = TestGateway::ready(&[("a", a.address)]).await;
+    for params in [json!({}), json!({"uri": ""}), json!({"uri": 7})] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": params});
+        let headers = [("mcp-protocol-version", "2025-11-25")];
+        let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+        let own = [("mcp-session-id", session.as_str()), headers[0]];
+        let accept = ("accept", "application/json, text/event-stream");
+        let reply = gateway
+            .bare_post(&body.to_string(), own.into_iter().chain([accept]))
+            .await;
+        assert_eq!(reply.status, 200);
+        let error = &reply.json()["error"];
+        assert_eq!(error["code"], -32602, "{}", reply.text);
+        assert!(error["message"].as_str().unwrap().contains("uri"), "{}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn all_parts_of_a_result_arrive_in_their_order() {
+    let content = json!([
+        {"type": "text", "text": "first"}, {"type": "image", "data": "AAEC/w==", "mimeType": "image/png"},
+        {"type": "text", "text": "last"},
+    ]);
+    let result = json!({"content": content, "structuredContent": {"rows": [1.5, {"a": "b"}]}});
+    let answered = result.clone();
+    let shelf = Shelf::empty().with_tool("mixed", json!({}));
+    let a = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => seen.result(answered.clone()),
+        _ => shelf.answer_legacy(seen),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("a", a.address)]).await;
+    for revision in BOTH {
+        let answer = gateway.ask(revision, "tools/call", json!({"name": "a__mixed"})).await;
+        assert_eq!(answer["result"]["content"], result["content"]);
+        assert_eq!(answer["result"]["structuredContent"], result["structuredContent"]);
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_taken_out_is_gone_in_one_step_that_is_told_once() {
+    let shelf = |name: &str| {
+        let shelf = Shelf::empty().with_tool(name, json!({}));
+        shelf.with_tool(&format!("{name}2"), json!({}))
+    };
+    let (a, b) = (shelf("x").legacy().await, shelf("y").modern().await);
+    let servers = [("a", a.address), ("b", b.address)];
+    let gateway = TestGateway::ready(&servers).await;
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let mut stream = gateway.modern_events(json!(1), "subscriptions/listen", params).await;
+    stream.message().await.unwrap();
+    gateway
+        .input
+        .send_replace(Arc::new(plan_with(&servers[1..], json!({}))));
+    let told = stream.message().await.unwrap();
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    for revision in BOTH {
+        let listed = gateway.ask(revision, "tools/list", json!({})).await;
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["b__y", "b__y2"]);
+    }
+    assert_eq!(stream.message_within(std::time::Duration::from_millis(400)).await, None);
+}
