@@ -55,6 +55,9 @@ pub struct Up {
     /// that of --default-federation. What is told to people goes to standard error then.
     #[arg(long)]
     pub stdio: bool,
+    /// List everything to the client on standard input and output, past what is only found by search.
+    #[arg(long, requires = "stdio")]
+    pub show_all: bool,
     /// Where clients connect; port 0 picks a free one. On another than a loopback address each federation must say in
     /// spec.access who may connect. [default: 127.0.0.1:8080; nowhere with --stdio]
     #[arg(

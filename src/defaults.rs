@@ -260,8 +260,10 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 
 /// Results of `tool_search` for those who do not say how many they want.
 pub const SEARCH_RESULTS: usize = 5;
-/// Most results of `tool_search`.
+/// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// Gateways that hand a search on to each other.
+pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.
 pub const SEARCH_WORDS_MAX: usize = 32;
 /// Bytes of such a word that count: as many as one machine word has bits.

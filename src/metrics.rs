@@ -20,6 +20,7 @@ pub struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     streams: GaugeVec,
+    remote_search_failures: IntCounterVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -63,6 +64,8 @@ pub enum StreamKind {
 /// The handles of one federation.
 #[derive(Debug)]
 pub struct FederationMetrics {
+    name: String,
+    remote_search_failures: IntCounterVec,
     methods: Vec<MethodMetrics>,
     other: MethodMetrics,
     streams: [Gauge; 2],
@@ -170,6 +173,11 @@ impl Metrics {
                 "Open streams on which clients hear of changes.",
                 &["federation", "kind"],
             )?,
+            remote_search_failures: counter(
+                "mcpfleet_remote_search_failures_total",
+                "Searches that members did not answer, by reason.",
+                &["federation", "member", "reason"],
+            )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
@@ -253,6 +261,8 @@ impl Metrics {
         };
         FederationMetrics {
             methods: METHODS.iter().map(|m| method(m.as_str())).collect(),
+            name: name.to_owned(),
+            remote_search_failures: self.remote_search_failures.clone(),
             other: method(OTHER),
             streams: STREAMS.map(|kind| self.streams.with_label_values(&[name, kind])),
         }
@@ -291,6 +301,7 @@ impl Metrics {
         remove_series(&self.requests, "federation", name);
         remove_series(&self.request_seconds, "federation", name);
         remove_series(&self.streams, "federation", name);
+        remove_series(&self.remote_search_failures, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -326,6 +337,12 @@ impl FederationMetrics {
 }
 
 impl FederationMetrics {
+    /// Counts a search that `member` did not answer.
+    pub fn remote_search_failed(&self, member: &str, reason: &'static str) {
+        let labels = [self.name.as_str(), member, reason];
+        self.remote_search_failures.with_label_values(&labels).inc();
+    }
+
     /// Counts a stream for as long as what is given lives.
     pub fn stream(&self, kind: StreamKind) -> OpenStream {
         let [session, subscription] = &self.streams;

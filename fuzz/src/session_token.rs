@@ -31,6 +31,7 @@ pub fn check(data: &[u8]) {
         revision: Revision::LATEST_LEGACY,
         capabilities,
         client,
+        shows_all: data.first() == Some(&1),
         ttl: 60,
     };
     let token = SESSIONS.open(&opening, NOW).expect("a session is opened");

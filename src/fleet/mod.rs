@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod changes;
+pub mod discovery;
 mod extensions;
 mod held;
 pub mod identity;
@@ -18,6 +19,7 @@ mod unresolved;
 
 pub use access::{Access, ApiKeys, KeyDigest};
 pub use changes::{Changes, News, Place};
+pub use discovery::DiscoveryPlan;
 pub use identity::IdentityPlan;
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};
 pub use plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, SessionPlan};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
+use super::discovery::DiscoveryPlan;
 use super::extensions;
 use super::identity::IdentityPlan;
 use super::protocol::ProtocolPlan;
@@ -114,6 +115,8 @@ pub struct FederationPlan {
     pub apps: apps::Terms,
     /// How texts of JSON in results are written.
     pub encoding: Encoding,
+    /// How clients find what is not listed.
+    pub discovery: DiscoveryPlan,
     /// Extensions that are declared in any case, by id, with their settings as JSON.
     pub extensions: BTreeMap<String, String>,
     /// A read that nobody owns is forwarded if it was forwarded less often before.
@@ -340,6 +343,7 @@ fn plan_federation(
             .as_ref()
             .and_then(|results| results.encoding)
             .unwrap_or_default(),
+        discovery: DiscoveryPlan::of(&federation.spec),
         extensions: extensions::declared(&federation.spec),
         fanout_hops: fanout_hops(&federation.spec),
         skill_problems: federation.skills.problems.clone(),

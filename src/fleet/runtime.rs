@@ -347,7 +347,11 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
         .zip(inputs)
         .map(|(member, input)| MemberCatalog {
             name: member.name.clone(),
-            selection: Arc::clone(&member.selection),
+            // Who contributes nothing has nothing to be searched for either.
+            selection: match member.problem {
+                None => Arc::clone(&member.selection),
+                Some(_) => Arc::default(),
+            },
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
             skills: member.skills.clone().unwrap_or_default().into(),
@@ -373,6 +377,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             .collect(),
         alone: Alone::of(inputs.len()),
         index: Index::build(planned.index.clone(), catalogs),
+        discovery: planned.discovery,
         offers: inputs
             .iter()
             .fold(Offers::of_own(planned), |all, input| all.or(input.offers)),
@@ -399,7 +404,8 @@ impl Served {
     /// Tells those who listen what is other than `before`.
     fn tell_changes(&self, before: &Self) {
         let (now, before) = (&self.federation, &before.federation);
-        let lists = now.index.differs_from(&before.index);
+        let lists = now.index.differs_from(&before.index)
+            || now.discovery.show_all_allowed != before.discovery.show_all_allowed;
         let access = now.access != before.access
             || now.protocol != before.protocol
             || now.sessions.enabled != before.sessions.enabled;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
+use super::discovery::DiscoveryPlan;
 use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
@@ -45,6 +46,8 @@ pub struct Federation {
     pub members: Vec<Member>,
     /// What clients see.
     pub index: Index,
+    /// How they find what is not listed.
+    pub discovery: DiscoveryPlan,
     /// Which clients show user interfaces.
     pub apps: apps::Terms,
     /// How texts of JSON in results are written.

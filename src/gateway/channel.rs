@@ -24,6 +24,7 @@ pub(super) struct Channel {
     id: SessionId,
     out: mpsc::Sender<Bytes>,
     is_local: bool,
+    shows_all: bool,
     /// Cancelled when it is about to end: streams that would go on for ever end then.
     stop: CancellationToken,
     state: Mutex<State>,
@@ -41,12 +42,19 @@ struct State {
 
 impl Channel {
     /// A channel to a client that is sent what comes out of `out`, until `stop`; `is_local` tells that the client
-    /// started this process. `None` where the system gives no random bytes.
-    pub(super) fn new(out: mpsc::Sender<Bytes>, is_local: bool, stop: CancellationToken) -> Option<Self> {
+    /// started this process, and `shows_all` that it wishes to be listed everything. `None` where the system gives no
+    /// random bytes.
+    pub(super) fn new(
+        out: mpsc::Sender<Bytes>,
+        is_local: bool,
+        shows_all: bool,
+        stop: CancellationToken,
+    ) -> Option<Self> {
         Some(Self {
             id: SessionId::random()?,
             out,
             is_local,
+            shows_all,
             stop,
             state: Mutex::default(),
         })
@@ -65,6 +73,11 @@ impl Channel {
     /// Whether the client started this process, so that nobody has to be kept out.
     pub(super) fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    /// Whether its client wishes to be listed everything.
+    pub(super) fn shows_all(&self) -> bool {
+        self.shows_all
     }
 
     /// Whether its transport is one of the Modern revision too; streams of events to a channel are older.
@@ -119,7 +132,8 @@ impl Channel {
             let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
             refusal(StatusCode::OK, error)
         })?;
-        let session = legacy::opening(&visit.federation, &visit.principal, revision, params, |opening| {
+        let (federation, principal) = (&visit.federation, &visit.principal);
+        let session = legacy::opening(federation, principal, revision, self.shows_all, params, |opening| {
             Session::of_stream(id, &opening)
         });
         let before = {

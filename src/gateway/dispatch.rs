@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::access::Principal;
 use super::answer::Answer;
@@ -14,9 +15,9 @@ use super::line::Line;
 use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
-use super::{extensions, reads, skills, tasks, updates, viewer};
+use super::{extensions, meta_tools, reads, skills, tasks, updates, viewer};
 use crate::fleet::Federation;
-use crate::index::{Audience, Bare, List, Target};
+use crate::index::{Audience, Bare, List, MetaTool, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
@@ -55,7 +56,7 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
     match request.method {
         Method::Initialize => initialize(federation, request),
         Method::Ping => Answer::ok(request, b"{}"),
-        Method::Discover => Answer::ok(request, &discovered(federation)),
+        Method::Discover => Answer::ok(request, &discovered(federation, request.audience)),
         Method::ToolsList
         | Method::ResourcesList
         | Method::ResourceTemplatesList
@@ -141,18 +142,22 @@ fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
         &capabilities(federation, request.revision, request.session.is_some()),
     );
     result.member("serverInfo", &federation.server_info);
-    instruct(&mut result, federation);
+    instruct(&mut result, federation, request.audience);
     result.close();
     Answer::ok(request, &out)
 }
 
-fn instruct(result: &mut ObjectWriter<'_>, federation: &Federation) {
-    if !federation.instructions.is_empty() {
-        result.string("instructions", &federation.instructions);
+/// How to use it and, for those who are not listed everything, where the rest is.
+fn instruct(result: &mut ObjectWriter<'_>, federation: &Federation, audience: Audience) {
+    let own = federation.instructions.as_str();
+    if federation.index.view(audience).leads_to_unlisted {
+        result.string("instructions", &MetaTool::hinted(own));
+    } else if !own.is_empty() {
+        result.string("instructions", own);
     }
 }
 
-fn discovered(federation: &Federation) -> Vec<u8> {
+fn discovered(federation: &Federation, audience: Audience) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = ObjectWriter::open(&mut out);
     result.string("resultType", "complete");
@@ -169,7 +174,7 @@ fn discovered(federation: &Federation) -> Vec<u8> {
         .to_string(),
     );
     result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
-    instruct(&mut result, federation);
+    instruct(&mut result, federation, audience);
     result.member("ttlMs", "0");
     result.string("cacheScope", "public");
     let mut own = ObjectWriter::open(result.name("_meta"));
@@ -194,26 +199,14 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
             &RpcError::new(RpcError::INVALID_PARAMS, "params.name must be a string"),
         );
     };
-    let index = &federation.index;
-    let target = match index.target(list, &name, request.audience) {
-        Some(target) => target,
-        None => match bare(federation, request, list, &name) {
-            Bare::Only(target) => target,
-            Bare::Nothing => {
-                let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Unknown {what} {name:?}"));
-                return Answer::refused(request, &error.with_data(json!({"name": name})));
-            }
-            Bare::Several(candidates) => {
-                let text = format!(
-                    "Unknown {what} {name:?}: that is ambiguous here, call {}",
-                    candidates.join(" or ")
-                );
-                let data = json!({"name": name, "candidates": candidates});
-                let error = RpcError::new(RpcError::INVALID_PARAMS, text).with_data(data);
-                return Answer::refused(request, &error);
-            }
-        },
-    };
+    match federation.index.target(list, &name, request.audience) {
+        Some(target) => call(federation, request, target).await,
+        None if list == List::Tools => Box::pin(unlisted(federation, request, &name)).await,
+        None => unknown(request, &name, &format!("Unknown {what} {name:?}")),
+    }
+}
+
+async fn call(federation: &Federation, request: Request<'_>, target: &Target) -> Answer {
     match checked_headers(request, target) {
         Ok(()) => bridge::carry(federation, request, target).await,
         Err(refusal) => Answer {
@@ -223,15 +216,51 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
     }
 }
 
+/// A tool of a name that no member lists: one of ours, that of a page, one that a member's own search may have told of,
+/// or none.
+async fn unlisted(federation: &Federation, request: Request<'_>, name: &str) -> Answer {
+    if let Some(tool) = MetaTool::of_name(name) {
+        return meta_tools::call(federation, request, tool).await;
+    }
+    let (index, audience) = (&federation.index, request.audience);
+    match bare(federation, request, name) {
+        Bare::Only(target) => return call(federation, request, target).await,
+        Bare::Several(candidates) => {
+            let names = candidates.join(" or ");
+            let text = format!("Unknown tool {name:?}: that is ambiguous here, call {names}");
+            let data = json!({"name": name, "candidates": candidates});
+            let error = RpcError::new(RpcError::INVALID_PARAMS, text).with_data(data);
+            return Answer::refused(request, &error);
+        }
+        Bare::Nothing => {}
+    }
+    if let Some(delegated) = index.delegated(name, audience) {
+        let arguments = request.params.get("arguments").map(RawValue::get);
+        let arguments = arguments.filter(|arguments| arguments.starts_with('{')).unwrap_or("{}");
+        return meta_tools::delegate(federation, request, &delegated, arguments).await;
+    }
+    let mut text = format!("Unknown tool {name:?}");
+    if index.view(audience).leads_to_unlisted {
+        text.push_str("; ");
+        text.push_str(MetaTool::HINT);
+    }
+    unknown(request, name, &text)
+}
+
 /// What a name stands for that nobody lists. A page of an app calls the tools of its server by the names which that
 /// gives them, and its host passes that on. Whoever shows no apps has no pages: a name that a model made up is not to
 /// reach a server that nobody meant.
-fn bare<'f>(federation: &'f Federation, request: Request<'_>, list: List, name: &str) -> Bare<'f> {
-    if list == List::Tools && viewer::shows_apps(federation, request.session, request.meta) {
+fn bare<'f>(federation: &'f Federation, request: Request<'_>, name: &str) -> Bare<'f> {
+    if viewer::shows_apps(federation, request.session, request.meta) {
         federation.index.bare_tool(name, request.audience)
     } else {
         Bare::Nothing
     }
+}
+
+fn unknown(request: Request<'_>, name: &str, text: &str) -> Answer {
+    let error = RpcError::new(RpcError::INVALID_PARAMS, text);
+    Answer::refused(request, &error.with_data(json!({"name": name})))
 }
 
 /// Modern clients repeat arguments as headers where the tool wants it, whoever owns the tool.

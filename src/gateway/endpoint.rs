@@ -11,7 +11,7 @@ use super::finished::Finished;
 use super::post;
 use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
-use super::{access, get, legacy, old_sse, origin};
+use super::{access, get, legacy, old_sse, origin, show_all};
 use crate::defaults;
 use crate::fleet::{Federation, Fleet};
 use crate::metrics::Outcome;
@@ -82,6 +82,7 @@ impl Endpoint {
             shared: Arc::clone(&self.shared),
             federation: Arc::clone(federation),
             principal,
+            shows_all: show_all::wished(&parts.headers, parts.uri.query()),
             headers: parts.headers,
             channel: None,
             started,

@@ -98,12 +98,13 @@ pub fn open_session(
     federation: &Federation,
     principal: &Principal,
     revision: Revision,
+    shows_all: bool,
     params: Option<&Members<'_>>,
 ) -> Result<Option<HeaderValue>, SessionError> {
     if !federation.sessions.enabled {
         return Ok(None);
     }
-    let token = opening(federation, principal, revision, params, |opening| {
+    let token = opening(federation, principal, revision, shows_all, params, |opening| {
         sessions.open(&opening, now())
     })?;
     let mut token = HeaderValue::try_from(token).map_err(|_| SessionError::Failed)?;
@@ -116,6 +117,7 @@ pub fn opening<T>(
     federation: &Federation,
     principal: &Principal,
     revision: Revision,
+    shows_all: bool,
     params: Option<&Members<'_>>,
     open: impl FnOnce(Opening<'_>) -> T,
 ) -> T {
@@ -127,6 +129,7 @@ pub fn opening<T>(
         revision,
         capabilities: params.and_then(|members| members.get("capabilities")),
         client: client.as_deref(),
+        shows_all,
         ttl: federation.sessions.ttl.as_secs().max(1),
     })
 }

@@ -36,14 +36,12 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
             None => return Answer::failed(request, "pages are not ready yet; try again"),
         },
     };
-    Answer::ok(
-        request,
-        &result(federation, request.revision.era(), list, page, next.as_deref()),
-    )
+    Answer::ok(request, &result(federation, request, list, page, next.as_deref()))
 }
 
 /// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
-fn result(federation: &Federation, era: Era, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
+fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
+    let era = request.revision.era();
     let mut out = Vec::with_capacity(page.items.len() + federation.server_info.len() + 256);
     let mut result = ObjectWriter::open(&mut out);
     if era == Era::Modern {
@@ -58,7 +56,7 @@ fn result(federation: &Federation, era: Era, list: List, page: Page<'_>, next: O
     }
     if era == Era::Modern {
         result.member("ttlMs", "0");
-        let is_same_for_all = federation.index.rules().is_empty();
+        let is_same_for_all = federation.index.rules().is_empty() && !request.audience.show_all;
         result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
         let mut own = ObjectWriter::open(result.name("_meta"));
         own.member(meta::SERVER_INFO, &federation.server_info);

@@ -80,7 +80,12 @@ impl Face {
     fn events(visit: Visit) -> Option<Events> {
         let (out, said) = mpsc::channel(defaults::CHANNEL_QUEUE);
         let name = SessionId::random()?.to_string();
-        let channel = Arc::new(Channel::new(out, false, visit.shared.stop.child_token())?);
+        let channel = Arc::new(Channel::new(
+            out,
+            false,
+            visit.shows_all,
+            visit.shared.stop.child_token(),
+        )?);
         let mut news = visit.federation.changes.listen();
         let now = *news.borrow_and_update();
         let incoming = visit.shared.old_streams.open(&name, &visit);

@@ -248,7 +248,8 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
     };
     let (sessions, federation) = (&visit.shared.sessions, &visit.federation);
     let method = Method::Initialize;
-    match legacy::open_session(sessions, federation, &visit.principal, revision, message.params()) {
+    let (principal, shows_all) = (&visit.principal, visit.shows_all);
+    match legacy::open_session(sessions, federation, principal, revision, shows_all, message.params()) {
         Err(error) => Told {
             method: Some(method),
             outcome: Some(Outcome::Failed),

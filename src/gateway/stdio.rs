@@ -35,6 +35,8 @@ pub struct Pipes {
     pub sessions: Arc<Sessions>,
     /// The one federation of the fleet that is served, as `namespace/name`.
     pub federation: String,
+    /// Whether the client is listed everything, past what is only found by search.
+    pub shows_all: bool,
     /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
 }
@@ -61,7 +63,7 @@ impl Pipes {
         };
         let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
         let (taken, incoming) = mpsc::channel(1);
-        let channel = Channel::new(out, true, self.stop.child_token());
+        let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
         let talk = Talk::new(
             Arc::new(shared),

@@ -125,6 +125,7 @@ impl Talk {
             shared: Arc::clone(&self.shared),
             federation,
             principal: self.principal.clone(),
+            shows_all: self.channel.shows_all(),
             headers: self.headers.clone(),
             channel: Some(Arc::clone(&self.channel)),
             started: Instant::now(),

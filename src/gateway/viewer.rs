@@ -17,6 +17,8 @@ pub(super) struct Viewer {
     principal: Principal,
     /// Whether it shows user interfaces.
     shows_apps: bool,
+    /// Whether it wishes to be listed everything.
+    shows_all: bool,
 }
 
 /// What a viewer sees, looked at anew whenever there are news.
@@ -36,6 +38,7 @@ impl Viewer {
         Self {
             principal: visit.principal.clone(),
             shows_apps: visit.federation.index.hides_app_only() && shows_apps(&visit.federation, session, meta),
+            shows_all: session.map_or(visit.shows_all, |session| session.shows_all),
         }
     }
 
@@ -43,8 +46,8 @@ impl Viewer {
     pub(super) fn audience(&self, federation: &Federation) -> Audience {
         Audience {
             rules: federation.index.rules().holding_for(self.principal.name()),
+            show_all: self.shows_all && federation.discovery.show_all_allowed,
             apps: self.shows_apps,
-            ..Audience::EVERYBODY
         }
     }
 }

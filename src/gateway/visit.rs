@@ -44,6 +44,8 @@ pub(super) struct Visit {
     pub(super) principal: Principal,
     /// The headers that it came with or, on a channel, those that the channel was opened with.
     pub(super) headers: HeaderMap,
+    /// Whether its client wishes to be listed everything; in a session, what was wished at its beginning counts.
+    pub(super) shows_all: bool,
     /// The channel that it came on, if it did not come in a POST that speaks for itself.
     pub(super) channel: Option<Arc<Channel>>,
     pub(super) started: Instant,

@@ -150,9 +150,14 @@ impl Merged {
         }
     }
 
+    /// The place of the entry of this key.
+    pub(super) fn place(&self, key: &str) -> Option<usize> {
+        self.places.get(key).copied()
+    }
+
     /// The entry of this key.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.get(*self.places.get(key)?)
+        self.entries.get(self.place(key)?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The two tools that lead to tools which are not listed.
 
+use super::instructions;
+
 /// A tool of the gateway's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaTool {
@@ -14,6 +16,16 @@ impl MetaTool {
     pub const ALL: [Self; 2] = [Self::Execute, Self::Search];
     /// Their names, which no member's tool can have.
     pub const NAMES: [&str; 2] = [Self::Execute.name(), Self::Search.name()];
+
+    /// Where to look for a tool that is not listed.
+    pub const HINT: &str = "more tools than are listed are found with tool_search and called with execute_tool";
+
+    /// `instructions` for those who are listed the two.
+    pub fn hinted(instructions: &str) -> String {
+        let mut text = instructions.to_owned();
+        instructions::append(&mut text, HINT_SENTENCES);
+        text
+    }
 
     /// The name of it.
     pub const fn name(self) -> &'static str {
@@ -44,6 +56,9 @@ impl MetaTool {
         }
     }
 }
+
+const HINT_SENTENCES: &str = "Most tools here are not listed. Find them with tool_search, by words that say what they \
+                              should do, and call them with execute_tool.";
 
 #[cfg(test)]
 mod tests {

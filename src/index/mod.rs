@@ -3,6 +3,7 @@
 pub mod audience;
 pub mod catalog;
 mod described;
+pub mod findings;
 pub mod glob;
 pub mod instructions;
 mod merged;
@@ -19,12 +20,13 @@ pub mod withheld;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
 pub use audience::{AccessRules, Audience, RuleSet};
 pub use catalog::{Catalog, Item, List};
+pub use findings::Delegated;
 pub use merged::{MemberCatalog, Target};
 pub use meta_tool::MetaTool;
 pub use naming::Naming;
@@ -36,6 +38,7 @@ pub use withheld::{Annotations, Defect, Withheld};
 use crate::api::federation::IndexStatus;
 use crate::defaults;
 use crate::mcp::{Revision, apps, descriptor};
+use findings::Findable;
 use merged::{Entry, Merged, Parts, Report};
 use skills::rewrite;
 use skills::uri::is_skill;
@@ -80,6 +83,8 @@ pub struct Index {
     has_apps: bool,
     /// Tells it from others that anybody may see otherwise.
     fingerprint: u64,
+    /// Made when somebody searches first.
+    findable: OnceLock<Box<[Findable]>>,
     everybody: Arc<View>,
     /// Of audiences that see something else than everybody.
     views: ArcSwap<HashMap<Audience, Arc<View>>>,
@@ -116,6 +121,7 @@ impl Index {
             report,
             has_apps,
             fingerprint: 0,
+            findable: OnceLock::new(),
             everybody: Arc::default(),
             views: ArcSwap::default(),
         };
@@ -193,7 +199,9 @@ impl Index {
     pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
         let mut tools = self.merged(List::Tools).entries.iter();
         let is_it = |entry: &Entry| entry.target.member == member && entry.target.original == original;
+        let runs_others = || self.searching_members(audience).any(|place| place == member);
         tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
+            || (original == MetaTool::Execute.name() && runs_others())
     }
 
     /// Who owns the resource `uri`: of one under a member's prefix for skills that member, else the member that lists it,
@@ -267,12 +275,14 @@ impl Index {
         }
     }
 
-    /// Whether there are tools that `rules` let use and that are found only by search.
+    /// Whether there are tools that `rules` let use and that are found only by search, or members that may have some.
     pub fn has_discoverable(&self, rules: RuleSet) -> bool {
-        self.merged(List::Tools)
-            .entries
-            .iter()
-            .any(|entry| !entry.listed && entry.covered.meets(rules))
+        let mut tools = self.merged(List::Tools).entries.iter();
+        let mut members = self.members.iter();
+        tools.any(|entry| !entry.listed && entry.for_models && entry.covered.meets(rules))
+            || members.any(|member| {
+                member.selection.may_have_unlisted() && self.plan.rules.touching(&member.name).meets(rules)
+            })
     }
 
     /// How many tools the member in this place contributes.
@@ -312,6 +322,9 @@ impl Index {
                 (self.stamp(list, place), entry.covered, entry.listed).hash(&mut hasher);
             }
             list.member().hash(&mut hasher);
+        }
+        for member in &self.members {
+            (&member.name, member.selection.may_have_unlisted()).hash(&mut hasher);
         }
         hasher.finish()
     }

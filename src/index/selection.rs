@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::glob::Glob;
+use super::meta_tool::MetaTool;
 use crate::api::federation::{Member, ToolOverride, Visibility};
 
 /// What of a member is offered, made ready for asking.
@@ -15,6 +16,8 @@ pub struct Selection {
     keywords: Vec<String>,
     /// Whether tools with a user interface, and the resources that it is made of, are left out.
     pub excludes_apps: bool,
+    /// Whether the member is asked to search too, and to run what it finds.
+    pub searches_remotely: bool,
 }
 
 impl Selection {
@@ -33,6 +36,7 @@ impl Selection {
             visibility: member.visibility.unwrap_or_default(),
             keywords: member.keywords.clone(),
             excludes_apps: member.exclude_apps,
+            searches_remotely: member.remote_search,
         }
     }
 
@@ -49,7 +53,9 @@ impl Selection {
     /// Whether the tool of this original name is offered.
     pub fn offers(&self, tool: &str) -> bool {
         let is_meant = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));
-        (self.allow.is_empty() || is_meant(&self.allow)) && !is_meant(&self.deny)
+        // Its search and what runs tools by name would lead past what is denied here.
+        let is_asked_otherwise = self.searches_remotely && MetaTool::of_name(tool).is_some();
+        (self.allow.is_empty() || is_meant(&self.allow)) && !is_meant(&self.deny) && !is_asked_otherwise
     }
 
     /// How the tool of this original name is shown otherwise than its server describes it.
@@ -63,9 +69,25 @@ impl Selection {
         own.unwrap_or(self.visibility)
     }
 
-    /// Whether tools that are not known yet would have to be searched for.
-    pub fn is_discoverable(&self) -> bool {
-        self.visibility == Visibility::Discoverable
+    /// What the tool of this original name is called, but for a prefix.
+    pub fn shown_as<'t>(&'t self, tool: &'t str) -> &'t str {
+        let own = self.override_of(tool).and_then(|tool| tool.rename.as_deref());
+        own.unwrap_or(tool)
+    }
+
+    /// The original name of the tool that is called this, but for a prefix. `None` for the name of one that is called
+    /// otherwise.
+    pub fn original_of<'t>(&'t self, shown: &'t str) -> Option<&'t str> {
+        let mut overrides = self.overrides.values();
+        match overrides.find(|tool| tool.rename.as_deref() == Some(shown)) {
+            Some(tool) => Some(&tool.name),
+            None => (self.shown_as(shown) == shown).then_some(shown),
+        }
+    }
+
+    /// Whether the member may have tools that are not listed, whatever its list says now.
+    pub fn may_have_unlisted(&self) -> bool {
+        self.visibility == Visibility::Discoverable || self.searches_remotely
     }
 
     /// The words that find the tool of this original name, beside its own.

@@ -12,6 +12,8 @@ use crate::mcp::{ListKind, Revision};
 /// The lists that one audience sees.
 #[derive(Debug, Default)]
 pub struct View {
+    /// Whether the two tools that lead to unlisted ones are listed.
+    pub leads_to_unlisted: bool,
     lists: [Listing; 5],
 }
 
@@ -60,8 +62,10 @@ struct Text {
 
 impl View {
     pub(super) fn of(index: &Index, audience: Audience) -> Self {
+        let leads_to_unlisted = !audience.show_all && index.has_discoverable(audience.rules);
         Self {
-            lists: List::ALL.map(|list| Listing::of(index, list, audience)),
+            leads_to_unlisted,
+            lists: List::ALL.map(|list| Listing::of(index, list, audience, leads_to_unlisted)),
         }
     }
 
@@ -154,7 +158,7 @@ impl Index {
 }
 
 impl Listing {
-    fn of(index: &Index, list: List, audience: Audience) -> Self {
+    fn of(index: &Index, list: List, audience: Audience, leads_to_unlisted: bool) -> Self {
         let entries = index.merged(list).entries.iter().enumerate();
         let mut lines: Vec<Line> = entries
             .filter(|(_, entry)| {
@@ -164,7 +168,7 @@ impl Listing {
             })
             .map(|(place, _)| Line::Entry(place))
             .collect();
-        if list == List::Tools && !audience.show_all && index.has_discoverable(audience.rules) {
+        if list == List::Tools && leads_to_unlisted {
             for meta in MetaTool::ALL {
                 let place = lines.partition_point(|line| index.key(list, *line) < meta.name());
                 lines.insert(place, Line::Meta(meta));

@@ -12,6 +12,8 @@ pub const METHOD: &str = "mcp-method";
 pub const NAME: &str = "mcp-name";
 /// A Legacy session.
 pub const SESSION_ID: &str = "mcp-session-id";
+/// The wish to be listed everything, past what is only found by search; ours, no part of the protocol.
+pub const SHOW_ALL: &str = "x-mcp-show-all";
 /// How often a read of a resource that nobody lists was forwarded to all who may have it.
 pub const FANOUT_HOP: &str = "x-mcp-resource-fanout-hop";
 /// The last event that a client got of a stream, to take it up from there (WHATWG HTML, server-sent events).

@@ -156,9 +156,14 @@ impl MessageError {
 
 /// A request with an id of ours: `params` is a JSON object.
 pub fn request(id: u64, method: &str, params: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(params.len() + method.len() + 64);
+    request_with(&id.to_string(), method, params)
+}
+
+/// A request under an id that is JSON, as somebody else wrote it.
+pub fn request_with(id: &str, method: &str, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + method.len() + id.len() + 48);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.to_string().as_bytes());
+    out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(b",\"method\":\"");
     out.extend_from_slice(method.as_bytes());
     out.extend_from_slice(b"\",\"params\":");

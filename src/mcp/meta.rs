@@ -20,6 +20,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The task of 2025-11-25 that a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// How many gateways a search, or a call of what it found, has passed; ours, no part of the protocol.
+pub const SEARCH_HOPS: &str = "dev.mcpfleet/search-hops";
 /// The token of progress notifications.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

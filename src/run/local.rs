@@ -47,6 +47,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
         source: Source::files(options.paths),
         default: options.default_federation,
         stdio: options.stdio,
+        shows_all: options.show_all,
         listen: options.listen.or_else(|| ports.then_some(LISTEN)),
         admin_listen: options.admin_listen.or_else(|| ports.then_some(ADMIN_LISTEN)),
         drain: options.drain_timeout,
@@ -63,6 +64,8 @@ pub async fn connect(options: Connect) -> anyhow::Result<()> {
         source: Source::address(&options),
         default: None,
         stdio: true,
+        // The server decides, which is asked to.
+        shows_all: false,
         listen: None,
         admin_listen: None,
         drain: defaults::DRAIN_TIMEOUT,
@@ -79,6 +82,8 @@ struct Fleet {
     default: Option<ObjectKey>,
     /// Whether one federation is served on standard input and output.
     stdio: bool,
+    /// Whether everything is listed there.
+    shows_all: bool,
     listen: Option<SocketAddr>,
     admin_listen: Option<SocketAddr>,
     drain: Duration,
@@ -150,6 +155,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
             fleet: runtime.fleet(),
             sessions,
             federation: federation.to_string(),
+            shows_all: options.shows_all,
             stop: stop.clone(),
         };
         let served = pipes::serve(pipes, federation, runtime.observations(), readiness.clone());

@@ -1,6 +1,7 @@
 //! One server as the gateway holds it: what others see of it, and what its task and its calls share.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, broadcast, watch};
@@ -116,6 +117,11 @@ impl Upstream {
     pub fn capabilities(&self) -> Capabilities {
         let state = self.inner.state.borrow();
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
+    }
+
+    /// How long it is waited for where it lists something.
+    pub fn list_timeout(&self) -> Duration {
+        self.inner.timeouts.list
     }
 
     /// Most connections to it that calls may have of their own.

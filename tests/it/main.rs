@@ -18,6 +18,7 @@ mod chart;
 mod conformance;
 mod controller;
 mod crds;
+mod discovery;
 mod edge;
 mod edits;
 mod eras;

@@ -66,6 +66,11 @@ pub struct Member {
     /// must be of a-z, 0-9 and '-' then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skills: Option<bool>,
+    /// True: the server is a gateway, or another that has tools named tool_search and execute_tool: whoever searches here
+    /// is told what its own search finds, too, and what it finds and does not list can be called. Those two are not
+    /// offered then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub remote_search: bool,
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,

@@ -1,6 +1,7 @@
 //! `MCPFederation`: one endpoint over chosen servers.
 
 mod access;
+mod discovery;
 mod extension;
 mod identity;
 mod member;
@@ -12,6 +13,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, AccessRule, Anonymous, ApiKeys};
+pub use discovery::Discovery;
 pub use extension::Extension;
 pub use identity::{Icon, Identity, Theme};
 pub use member::{LabelSelector, Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
@@ -77,6 +79,9 @@ pub struct MCPFederationSpec {
     /// How names of tools and prompts are kept apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub naming: Option<Naming>,
+    /// How clients find what is not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<Discovery>,
     /// What the federation says of itself to clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,

@@ -43,6 +43,7 @@ impl Federation {
             sessions: self.sessions,
             streams: self.streams,
             index: self.index.alone(place)?,
+            discovery: self.discovery,
             apps: self.apps.clone(),
             encoding: self.encoding,
             extensions: self.extensions.clone(),

@@ -20,6 +20,7 @@ mod modern_client;
 mod own_call;
 mod parked;
 mod questions;
+pub(super) mod remote_search;
 pub(super) mod session_lanes;
 mod state;
 mod tasks;

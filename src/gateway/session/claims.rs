@@ -24,6 +24,9 @@ pub(super) struct Claims {
     /// The client's own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client: Option<String>,
+    /// Whether the client wishes to be listed everything.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) show_all: bool,
     /// The federation that the session is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) aud: Option<String>,
@@ -49,6 +52,7 @@ impl Claims {
             protocol: opening.revision,
             capabilities: opening.capabilities.and_then(bounded_capabilities),
             client: opening.client.map(|name| bounded_name(name).to_owned()),
+            show_all: opening.shows_all,
             aud: Some(opening.federation.to_owned()),
             jti: Some(id),
             sub: opening.principal.map(str::to_owned),
@@ -68,6 +72,7 @@ impl Claims {
             revision: self.protocol,
             capabilities: self.capabilities,
             client: self.client,
+            shows_all: self.show_all,
             expires: self.exp,
         })
     }
@@ -141,6 +146,10 @@ impl<'de> Deserialize<'de> for SessionId {
         let bytes = bytes.try_into().map_err(|_| de::Error::custom("not 16 bytes"))?;
         Ok(Self(bytes))
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn write_revision<S: Serializer>(revision: &Revision, serializer: S) -> Result<S::Ok, S::Error> {

@@ -48,6 +48,8 @@ pub struct Session {
     pub capabilities: Option<Box<RawValue>>,
     /// The name that the client gives itself.
     pub client: Option<String>,
+    /// Whether the client wishes to be listed everything.
+    pub shows_all: bool,
     expires: u64,
 }
 
@@ -64,6 +66,8 @@ pub struct Opening<'a> {
     pub capabilities: Option<&'a RawValue>,
     /// The name that the client gives itself.
     pub client: Option<&'a str>,
+    /// Whether the client wishes to be listed everything.
+    pub shows_all: bool,
     /// How long the session is valid, in seconds.
     pub ttl: u64,
 }
@@ -158,6 +162,7 @@ impl Session {
             revision: opening.revision,
             capabilities: opening.capabilities.and_then(bounded_capabilities),
             client: opening.client.map(str::to_owned),
+            shows_all: opening.shows_all,
             expires: u64::MAX,
         }
     }

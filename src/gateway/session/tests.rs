@@ -31,6 +31,7 @@ fn opening() -> Opening<'static> {
         revision: Revision::V2025_06_18,
         capabilities: None,
         client: None,
+        shows_all: false,
         ttl: DAY,
     }
 }

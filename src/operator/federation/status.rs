@@ -403,6 +403,7 @@ mod tests {
                 index: IndexPlan::default(),
                 apps: apps::Terms::default(),
                 encoding: Encoding::default(),
+                discovery: Default::default(),
                 extensions: BTreeMap::new(),
                 fanout_hops: 0,
                 skill_problems: Vec::new(),

@@ -109,6 +109,7 @@ mod tests {
             revision: Revision::LATEST_LEGACY,
             capabilities: None,
             client: None,
+            shows_all: false,
             ttl: 60,
         };
         let token = by.open(&opening, 0).unwrap();

@@ -1,0 +1,314 @@
+//! What `tool_search` gives: tools of an index that fit a query, and those that members found themselves.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::search::{self, Query, Searchable};
+use super::view::Line;
+use super::{Audience, Index, List, MemberCatalog, MetaTool, Selection, Target};
+use crate::mcp::Revision;
+use crate::mcp::apps::ToolUi;
+use crate::mcp::object::{Members, ObjectWriter};
+use crate::mcp::printable::{acts_on_the_line, one_line};
+
+/// A tool that was found, as it is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The name under which clients call it.
+    pub name: String,
+    /// How well it fits.
+    pub score: f64,
+    json: String,
+}
+
+/// A tool that no list has, and that its member runs by its own `execute_tool`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delegated {
+    /// The member, by its place in the federation.
+    pub member: usize,
+    /// The tool's name as the member knows it.
+    pub original: String,
+}
+
+/// The tools of an index, made ready for searching.
+#[derive(Debug)]
+pub(super) struct Findable {
+    /// The place of its entry.
+    place: usize,
+    tool: Searchable,
+}
+
+/// What an index knows of a tool of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is in this place.
+    Offered(usize),
+    /// The member has it, and it is not offered.
+    Withheld,
+    Unknown,
+}
+
+impl Index {
+    /// The best `limit` tools for `query` of those that `audience` may use and that are for models, listed or not, as a
+    /// client of `revision` is told of them.
+    pub fn find(&self, query: &Query, limit: usize, audience: Audience, revision: Revision) -> Vec<Finding> {
+        let tools = self.merged(List::Tools);
+        let may_use = |findable: &&Findable| {
+            let entry = tools.entries.get(findable.place);
+            entry.is_some_and(|entry| entry.covered.meets(audience.rules))
+        };
+        let findable = self.findable().iter().filter(may_use).map(|findable| &findable.tool);
+        let hits = search::best(findable, query, limit);
+        let found = hits.iter().filter_map(|hit| {
+            let place = tools.place(hit.tool.name())?;
+            self.finding(place, hit.score, revision)
+        });
+        found.collect()
+    }
+
+    /// The members whose own search is asked for `audience`.
+    pub fn searching_members(&self, audience: Audience) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().enumerate();
+        let asked = members.filter(move |(_, member)| {
+            member.selection.searches_remotely && self.rules().touching(&member.name).meets(audience.rules)
+        });
+        asked.map(|(place, _)| place)
+    }
+
+    /// The first `limit` tools in the `text` that the search of the member in this place gave, as clients know them and
+    /// as far as `audience` may use them. `None` if it is no list of tools, as where nothing was found.
+    pub fn found_by(
+        &self,
+        member: usize,
+        text: &str,
+        limit: usize,
+        audience: Audience,
+        revision: Revision,
+    ) -> Option<Vec<Finding>> {
+        let rows: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let rows = rows.into_iter().filter_map(|row| Members::parse(row.get()));
+        let found = rows.filter_map(|row| self.found_remotely(member, &row, audience, revision));
+        Some(found.take(limit).collect())
+    }
+
+    /// Who owns the tool that `audience` calls `name`, if it is for models.
+    pub fn target_for_models(&self, name: &str, audience: Audience) -> Option<&Target> {
+        let entry = self.merged(List::Tools).get(name)?;
+        (entry.for_models && entry.covered.meets(audience.rules)).then_some(&entry.target)
+    }
+
+    /// The member under whose prefix `name` is that no list has, if its own search may have told of it.
+    pub fn delegated(&self, name: &str, audience: Audience) -> Option<Delegated> {
+        let members = self.members.iter().enumerate();
+        let claims = members.filter_map(|(place, member)| {
+            let shown = match member.prefix.as_str() {
+                "" => member.selection.searches_remotely.then_some(name),
+                prefix => self.plan.naming.without_prefix(prefix, name),
+            };
+            Some((place, member, shown.filter(|shown| !shown.is_empty())?))
+        });
+        // Of the longest prefixes that fit the first member's.
+        let (place, member, shown) = claims.min_by_key(|(_, member, _)| usize::MAX - member.prefix.len())?;
+        let original = member.selection.original_of(shown)?;
+        self.delegates(place, member, original, audience).then(|| Delegated {
+            member: place,
+            original: original.to_owned(),
+        })
+    }
+
+    /// Whether the member in this place runs the tool that it calls `original`, and that no list has, for `audience`.
+    fn delegates(&self, place: usize, member: &MemberCatalog, original: &str, audience: Audience) -> bool {
+        member.selection.searches_remotely
+            && member.selection.offers(original)
+            && self.covering(place, original).meets(audience.rules)
+            && self.standing(place, original) == Standing::Unknown
+    }
+
+    fn findable(&self) -> &[Findable] {
+        self.findable.get_or_init(|| {
+            let entries = self.merged(List::Tools).entries.iter().enumerate();
+            let findable = entries
+                .filter(|(_, entry)| entry.for_models)
+                .filter_map(|(place, entry)| {
+                    let (member, _, item) = self.item(List::Tools, entry)?;
+                    let tool = Members::parse(item.raw.get()).unwrap_or_default();
+                    let description = description(&member.selection, &item.key, &tool);
+                    let tool = Searchable::new(&entry.key, &description, keywords(member, &item.key));
+                    Some(Findable { place, tool })
+                });
+            findable.collect()
+        })
+    }
+
+    /// The tool in this place of the list, found with this score.
+    fn finding(&self, place: usize, score: f64, revision: Revision) -> Option<Finding> {
+        let entry = self.merged(List::Tools).entries.get(place)?;
+        let (member, _, item) = self.item(List::Tools, entry)?;
+        let described = self.described(List::Tools, Line::Entry(place), revision);
+        let tool = Members::parse(&described).unwrap_or_default();
+        let keywords: Value = keywords(member, &item.key).collect();
+        Some(Finding::new(
+            &entry.key,
+            score,
+            &Told {
+                description: description(&member.selection, &item.key, &tool),
+                schema: tool.get("inputSchema"),
+                keywords: Some(&keywords.to_string()),
+                meta: tool.get("_meta"),
+                icons: tool.get("icons"),
+            },
+        ))
+    }
+
+    /// One row of what a member's own search gave.
+    fn found_remotely(
+        &self,
+        place: usize,
+        row: &Members<'_>,
+        audience: Audience,
+        revision: Revision,
+    ) -> Option<Finding> {
+        let member = self.members.get(place)?;
+        let original = row.string("name").filter(|name| !name.is_empty())?;
+        let score: f64 = row.get("score").and_then(|score| score.get().parse().ok())?;
+        let score = score.clamp(0.0, 1.0);
+        if let Standing::Offered(place) = self.standing(place, &original) {
+            let entry = self.merged(List::Tools).entries.get(place)?;
+            let is_seen = entry.for_models && entry.covered.meets(audience.rules);
+            return is_seen.then(|| self.finding(place, score, revision))?;
+        }
+        if !self.delegates(place, member, &original, audience) || original.chars().any(acts_on_the_line) {
+            return None;
+        }
+        let meta = object_of(row, "_meta");
+        let ui = meta.map_or_else(ToolUi::default, |meta| ToolUi::of_meta(meta.get()));
+        if !ui.audience.model || (member.selection.excludes_apps && ui.is_app()) {
+            return None;
+        }
+        let selection = &member.selection;
+        // It is told to be called, not listed, so that it may be longer than names in lists.
+        let name = self.plan.naming.prefixed(&member.prefix, selection.shown_as(&original));
+        let is_anothers = self.merged(List::Tools).get(&name).is_some() || MetaTool::of_name(&name).is_some();
+        let keywords = row.get("keywords").filter(|keywords| keywords.get().starts_with('['));
+        (!is_anothers).then(|| {
+            Finding::new(
+                &name,
+                score,
+                &Told {
+                    description: description(selection, &original, row),
+                    schema: object_of(row, "inputSchema").or_else(|| object_of(row, OLD_SCHEMA)),
+                    keywords: keywords.map(RawValue::get),
+                    meta,
+                    icons: row.get("icons").filter(|icons| icons.get().starts_with('[')),
+                },
+            )
+        })
+    }
+
+    fn standing(&self, member: usize, original: &str) -> Standing {
+        let mut offered = self.merged(List::Tools).entries.iter();
+        let place = offered.position(|entry| entry.target.member == member && entry.target.original == original);
+        if let Some(place) = place {
+            return Standing::Offered(place);
+        }
+        let catalog = self.members.get(member).and_then(|member| member.catalog.as_deref());
+        let is_known = catalog.is_some_and(|catalog| {
+            catalog.tools.iter().any(|tool| tool.key == original)
+                || catalog.withheld.iter().any(|tool| tool.name == original)
+        });
+        if is_known {
+            Standing::Withheld
+        } else {
+            Standing::Unknown
+        }
+    }
+}
+
+/// The best `limit` of what was found in several places, in the order of results: of two with one name the first stands.
+pub fn merged(findings: impl IntoIterator<Item = Finding>, limit: usize) -> Vec<Finding> {
+    let mut seen = HashSet::new();
+    let findings = findings.into_iter().filter(|finding| seen.insert(finding.name.clone()));
+    let mut findings: Vec<Finding> = findings.collect();
+    findings.sort_by(|a, b| search::order((a.score, &a.name), (b.score, &b.name)));
+    findings.truncate(limit);
+    findings
+}
+
+/// What is told of `findings`: a JSON array of them or, where there are none, a sentence.
+pub fn told(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return NOTHING.to_owned();
+    }
+    let rows: Vec<&str> = findings.iter().map(|finding| finding.json.as_str()).collect();
+    format!("[{}]", rows.join(","))
+}
+
+/// What is told of a tool beside its name and score.
+struct Told<'t> {
+    description: String,
+    schema: Option<&'t RawValue>,
+    keywords: Option<&'t str>,
+    meta: Option<&'t RawValue>,
+    icons: Option<&'t RawValue>,
+}
+
+impl Finding {
+    fn new(name: &str, score: f64, told: &Told<'_>) -> Self {
+        let mut out = Vec::new();
+        let mut row = ObjectWriter::open(&mut out);
+        row.string("name", name);
+        row.string("description", &told.description);
+        row.member("score", &Value::from(score).to_string());
+        for (member, json) in [
+            ("inputSchema", told.schema.map(RawValue::get)),
+            ("keywords", told.keywords),
+            ("_meta", told.meta.map(RawValue::get)),
+            ("icons", told.icons.map(RawValue::get)),
+        ] {
+            if let Some(json) = json {
+                row.member(member, json);
+            }
+        }
+        row.close();
+        Self {
+            name: name.to_owned(),
+            score,
+            json: String::from_utf8_lossy(&out).into_owned(),
+        }
+    }
+}
+
+/// The words that find a tool of `member`, beside its own.
+fn keywords<'m>(member: &'m MemberCatalog, original: &str) -> impl Iterator<Item = &'m str> {
+    let prefix = Some(member.prefix.as_str()).filter(|prefix| !prefix.is_empty());
+    prefix
+        .into_iter()
+        .chain([REMOTE])
+        .chain(member.selection.keywords_of(original))
+}
+
+/// What is said of a tool, on one line.
+fn description(selection: &Selection, original: &str, tool: &Members<'_>) -> String {
+    let ours = selection
+        .override_of(original)
+        .and_then(|ours| ours.description.as_deref());
+    let said = ours.map(Cow::Borrowed).or_else(|| tool.string("description"));
+    one_line(&said.unwrap_or_default(), usize::MAX)
+}
+
+fn object_of<'r>(row: &Members<'r>, member: &str) -> Option<&'r RawValue> {
+    row.get(member).filter(|value| value.get().starts_with('{'))
+}
+
+/// What earlier servers call a tool's input schema in what they found.
+const OLD_SCHEMA: &str = "input_schema";
+/// Finds all tools that are somebody else's.
+const REMOTE: &str = "remote";
+const NOTHING: &str =
+    "No tool was found. Try other words, fewer of them, or none at all, which lists the first of all tools.";
+
+#[cfg(test)]
+mod tests;
