@@ -22,8 +22,8 @@ STREAMS = 1_000
 # How long the streams are given to open before it is measured, in seconds.
 OPENING = 4
 
-# A change each second, in seconds.
-CHANGES = 5
+# Changes, and seconds between them.
+CHANGES, PAUSE = 4, 2
 
 FEDERATION = """\
 apiVersion: mcpfleet.dev/v1alpha1
@@ -151,7 +151,7 @@ def streams(stack, programs, directory):
     remote = hops.start_upstream(stack, programs, ["--sessions"])
     gateway, _ = hops.start_gateway(stack, programs, {"echo": remote}, directory)
     options = ["--url", gateway.url, "--tool", gateway.tool, "--listeners", str(STREAMS), "--pid", str(gateway.pid)]
-    options += ["--warm-up", str(OPENING), "--duration", str(CHANGES), "--bump", remote.replace("/mcp", "/admin/bump")]
+    options += ["--warm-up", str(OPENING), "--duration", str(CHANGES * PAUSE), "--bump", remote.replace("/mcp", "/admin/bump")]
     legacy = load(programs, [*options, "--era", "legacy", "--connections", "1"])
     heard = legacy["told"] == STREAMS * CHANGES
     mib = legacy["rss_kib"] / 1024

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Let every other one of these streams be of the other era.
     #[arg(long)]
     pub(crate) mixed: bool,
-    /// Where, on the same machine, something is changed by a POST every second while it is measured: told is how long the
+    /// Where, on the same machine, something is changed by a POST every other second while it is measured: told is how long the
     /// streams take to say so.
     #[arg(long, value_parser = parse_target)]
     pub(crate) bump: Option<Target>,

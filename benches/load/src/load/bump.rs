@@ -1,4 +1,4 @@
-//! Something is changed every second, so that the streams have something to say.
+//! Something is changed every other second, so that the streams have something to say.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::args::{Args, Target};
 use crate::tally::Tally;
 
-/// How often. Changes that follow sooner may be told of together.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often. A gateway may read the lists of a server that tells of changes more often only once a second.
+const EVERY: Duration = Duration::from_secs(2);
 
 /// Changes what `args` name while it is measured, but not so late that nobody hears of it any more.
 pub(crate) async fn bump(args: &Args, start: Instant, tally: &RefCell<Tally>) {
