@@ -35,6 +35,8 @@ pub const CANDIDATES_MAX: usize = 16;
 pub const CATALOG_TTL: Duration = Duration::from_secs(60);
 /// Calls whose headers a server refuses make its catalog be read again no sooner after the last time.
 pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
+/// Lists are read again once their server has told of no change for this long.
+pub const NOTICES_QUIET: Duration = Duration::from_millis(10);
 /// Lists that cannot be read again are tried so often over the same connection before another one is made.
 pub const REREADS_IN_PLACE: usize = 3;
 /// A server that was found to be Legacy is asked again after this long whether it still is.

@@ -21,6 +21,7 @@ pub struct Metrics {
     request_seconds: HistogramVec,
     streams: GaugeVec,
     remote_search_failures: IntCounterVec,
+    list_changed_seconds: HistogramVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -69,11 +70,15 @@ pub struct FederationMetrics {
     methods: Vec<MethodMetrics>,
     other: MethodMetrics,
     streams: [Gauge; 2],
+    list_changed_seconds: Histogram,
 }
 
 /// A stream, counted until this is dropped.
 #[derive(Debug)]
-pub struct OpenStream(Gauge);
+pub struct OpenStream {
+    open: Gauge,
+    list_changed_seconds: Histogram,
+}
 
 #[derive(Debug)]
 struct MethodMetrics {
@@ -178,6 +183,11 @@ impl Metrics {
                 "Searches that members did not answer, by reason.",
                 &["federation", "member", "reason"],
             )?,
+            list_changed_seconds: histogram(
+                "mcpfleet_list_changed_seconds",
+                "Time from a change of what a federation lists to its being told on a client's stream.",
+                &["federation"],
+            )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
@@ -265,6 +275,7 @@ impl Metrics {
             remote_search_failures: self.remote_search_failures.clone(),
             other: method(OTHER),
             streams: STREAMS.map(|kind| self.streams.with_label_values(&[name, kind])),
+            list_changed_seconds: self.list_changed_seconds.with_label_values(&[name]),
         }
     }
 
@@ -302,6 +313,7 @@ impl Metrics {
         remove_series(&self.request_seconds, "federation", name);
         remove_series(&self.streams, "federation", name);
         remove_series(&self.remote_search_failures, "federation", name);
+        remove_series(&self.list_changed_seconds, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -351,13 +363,23 @@ impl FederationMetrics {
             StreamKind::Subscription => subscription,
         };
         gauge.inc();
-        OpenStream(gauge.clone())
+        OpenStream {
+            open: gauge.clone(),
+            list_changed_seconds: self.list_changed_seconds.clone(),
+        }
+    }
+}
+
+impl OpenStream {
+    /// Counts that its client was told of a change of lists, `elapsed` after it was seen.
+    pub fn list_changed(&self, elapsed: Duration) {
+        self.list_changed_seconds.observe(elapsed.as_secs_f64());
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.0.dec();
+        self.open.dec();
     }
 }
 
@@ -468,6 +490,7 @@ mod tests {
         }
         let streams = metrics.federation("default/b");
         let open = streams.stream(StreamKind::Session);
+        open.list_changed(Duration::from_millis(1));
         drop(streams.stream(StreamKind::Subscription));
         metrics.forget_server("default/a");
         metrics.forget_federation("default/a");
@@ -480,6 +503,7 @@ mod tests {
             r#"mcpfleet_requests_total{federation="default/b",method="tools/call",outcome="ok"} 1"#,
             r#"mcpfleet_streams{federation="default/b",kind="session"} 1"#,
             r#"mcpfleet_streams{federation="default/b",kind="subscription"} 0"#,
+            r#"mcpfleet_list_changed_seconds_count{federation="default/b"} 1"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");
         }

@@ -81,12 +81,14 @@ def start_envoy(stack, programs, upstream, directory):
     return Hop("envoy", f"http://127.0.0.1:{port}/mcp", "echo", process.pid, upstream)
 
 
-def start_gateway(stack, programs, remotes, directory):
-    """`mcpfleet up` with a federation of these servers, once it has read all their catalogs."""
+def start_gateway(stack, programs, remotes, directory, federation=None, log=None):
+    """`mcpfleet up` with a federation of these servers, once it has read all their catalogs. `log` is a file that takes
+    what it logs, in detail."""
     manifest = directory / "fleet.yaml"
-    manifest.write_text("---\n".join([*(remote(*item) for item in remotes.items()), FEDERATION]))
-    listeners = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
-    process = stack.enter_context(Process("mcpfleet up", [programs.gateway, "up", manifest, *listeners]))
+    manifest.write_text("---\n".join([*(remote(*item) for item in remotes.items()), federation or FEDERATION]))
+    command = [programs.gateway, "up", manifest, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    details = {"RUST_LOG": "info,mcpfleet::fleet=debug"} if log else None
+    process = stack.enter_context(Process("mcpfleet up", command, details, log))
     url = process.wait_for("its endpoint", lambda line: re.search(r"http://\S+/default/bench/mcp", line))[0]
     for name in remotes:
         process.wait_for(f"server {name}", lambda line, name=name: re.match(rf"server {name} ready\b", line))

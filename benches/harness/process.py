@@ -1,6 +1,7 @@
 """A process that runs while it is measured, and what it prints."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -15,12 +16,19 @@ GRACE = 5
 class Process:
     """A started process; `with` ends it."""
 
-    def __init__(self, name, command):
+    def __init__(self, name, command, environment=None, errors=None):
+        """`environment` is added to ours; `errors` is a file that takes its standard error."""
         self.name = name
         self.lines = []
         # A session of its own: Ctrl-C reaches this program only, which ends the others in order.
         self.child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **(environment or {})},
+            text=True,
+            start_new_session=True,
         )
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -23,6 +23,14 @@ def render(rounds, idle, arguments, command):
     return "\n".join(lines) + "\n"
 
 
+def render_fleet(rows):
+    """The table of what a large fleet costs."""
+    marks = {True: "met", False: "missed", None: ""}
+    lines = ["| large fleet | measured | goal | |", "|---|---|---|---|"]
+    lines += [f"| {row.what} | {row.value} | {row.goal} | {marks[row.met]} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
 def row(case, reports, rounds):
     def middle(key):
         values = [report[key] for report in reports if report[key] is not None]

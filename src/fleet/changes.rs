@@ -18,6 +18,8 @@ use crate::defaults;
 pub struct News {
     /// How often anything has changed of what may be seen.
     pub version: u64,
+    /// When the first of those changes was seen that were told together last.
+    pub since: Instant,
     /// How often it was said anew who may connect, and how.
     pub access: u64,
     /// Whether it is not served any more.
@@ -49,6 +51,7 @@ impl Changes {
     pub fn start(coalesce: Duration) -> Self {
         let news = News {
             version: 0,
+            since: Instant::now(),
             access: 0,
             gone: false,
         };
@@ -82,6 +85,9 @@ impl Changes {
     pub fn tell(&self, lists: bool, access: bool, coalesce: Duration) {
         self.seen.send_if_modified(|seen| {
             seen.coalesce = coalesce;
+            if lists && seen.news.version == self.told.borrow().version {
+                seen.news.since = Instant::now();
+            }
             seen.news.version += u64::from(lists);
             seen.news.access += u64::from(access);
             access || lists
@@ -148,12 +154,20 @@ mod tests {
         let mut news = changes.listen();
         let started = Instant::now();
         changes.tell(true, false, WINDOW);
-        assert_eq!(next(&mut news).await.unwrap().version, 1);
+        let first = next(&mut news).await.unwrap();
+        assert!(first.version == 1 && first.since >= started);
         assert!(started.elapsed() < WINDOW);
+        let second = Instant::now();
         for _ in 0..20 {
             changes.tell(true, false, WINDOW);
         }
-        assert_eq!(next(&mut news).await.unwrap().version, 21);
+        let all_seen = Instant::now();
+        let rest = next(&mut news).await.unwrap();
+        assert_eq!(rest.version, 21);
+        assert!(
+            rest.since >= second && rest.since <= all_seen,
+            "the first of them counts"
+        );
         assert_eq!(next(&mut news).await, None, "nothing is told twice");
     }
 

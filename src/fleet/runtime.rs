@@ -358,6 +358,10 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             catalog: input.catalog.clone(),
         })
         .collect();
+    let started = Instant::now();
+    let index = Index::build(planned.index.clone(), catalogs);
+    let micros = started.elapsed().as_micros();
+    tracing::debug!(federation = %key, micros, "built the index");
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),
@@ -376,7 +380,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             })
             .collect(),
         alone: Alone::of(inputs.len()),
-        index: Index::build(planned.index.clone(), catalogs),
+        index,
         discovery: planned.discovery,
         offers: inputs
             .iter()

@@ -45,7 +45,9 @@ struct Ear {
     resumable: bool,
     /// Whether an event without a message comes first.
     primes: bool,
-    _counted: OpenStream,
+    /// The news when it was opened: what was told then, it is too late to count.
+    opened: u64,
+    counted: OpenStream,
 }
 
 /// The position in a stream of changes, as the ids of its events tell it: what the client was told of lists last.
@@ -123,7 +125,8 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
         expires: Instant::now().checked_add(session.valid_for(legacy::now())),
         resumable,
         primes: resumable && position.is_none() && session.revision >= Revision::V2025_11_25,
-        _counted: visit.federation.metrics.stream(StreamKind::Session),
+        opened: now.version,
+        counted: visit.federation.metrics.stream(StreamKind::Session),
     };
     let next = async |mut ear: Ear| ear.next().await.map(|event| (event, ear));
     Box::pin(unfold(ear, next))
@@ -152,6 +155,9 @@ impl Ear {
             match self.listener.hear(shown) {
                 Heard::Message(message) => return Some(Event::message(message)),
                 Heard::Changed(kind, told) => {
+                    if news.version > self.opened {
+                        self.counted.list_changed(news.since.elapsed());
+                    }
                     let message = subscription::list_changed(kind, None);
                     self.again = self.tells_twice.then_some(kind);
                     let id = self.resumable.then(|| self.position(told));

@@ -40,7 +40,7 @@ struct Subscription {
     /// How the client ends it, where that is not by closing a stream.
     begun: Option<Begun>,
     _place: Place,
-    _counted: OpenStream,
+    counted: OpenStream,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ pub(super) async fn open(
         state: State::Unacknowledged,
         begun,
         _place: place,
-        _counted: federation.metrics.stream(StreamKind::Subscription),
+        counted: federation.metrics.stream(StreamKind::Subscription),
     };
     let next = async |mut subscription: Subscription| subscription.next().await.map(|event| (event, subscription));
     let events = Box::pin(unfold(subscription, next));
@@ -163,6 +163,7 @@ impl Subscription {
             let shown = self.sight.shown(news);
             if let Some(kind) = self.untold(shown) {
                 *self.told.of_mut(kind) = shown.of(kind);
+                self.counted.list_changed(news.since.elapsed());
                 return Some(Event::message(subscription::list_changed(kind, Some(&self.id))));
             }
             tokio::select! {

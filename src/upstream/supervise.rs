@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::Connection;
 use super::error::Error;
@@ -52,7 +52,7 @@ impl Inner {
                 () = self.known.news.list_changed() => {
                     // A server that says so all the time is believed once a second.
                     sleep_until(read_at + defaults::REREAD_PAUSE).await;
-                    sleep(defaults::COALESCE).await;
+                    self.until_quiet().await;
                 }
                 () = self.known.doubt.notified() => sleep_until(read_at + defaults::REREAD_PAUSE).await,
                 () = self.is_old(read_at) => {}
@@ -70,6 +70,19 @@ impl Inner {
                 return error;
             }
             read_at = Instant::now();
+        }
+    }
+
+    /// Waits until the server has told of no further change for a moment, since one change often comes with others; not for
+    /// long, however many come.
+    async fn until_quiet(&self) {
+        let latest = Instant::now() + defaults::COALESCE;
+        loop {
+            let quiet = latest.min(Instant::now() + defaults::NOTICES_QUIET);
+            let told = timeout_at(quiet, self.known.news.list_changed()).await;
+            if told.is_err() || Instant::now() >= latest {
+                return;
+            }
         }
     }
 

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mcpfleet::mcp::Revision;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{TestGateway, plan};
 use crate::support::skip::skip;
 use crate::support::upstream::{self, Answer, Upstream};
 
@@ -86,4 +87,28 @@ async fn each_end_of_a_call_is_counted_as_what_it_was() {
         assert!(Instant::now() < deadline, "{missing:#?} in {page}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test]
+async fn each_change_of_a_list_that_a_stream_tells_of_is_timed() {
+    let server =
+        Upstream::start(|seen| upstream::legacy(seen, &json!([{"name": "echo", "inputSchema": {"type": "object"}}])))
+            .await;
+    let gateway = TestGateway::start(plan(&[])).await;
+    let asked = json!({"notifications": {"toolsListChanged": true}});
+    let mut modern = gateway.modern_events(json!(1), "subscriptions/listen", asked).await;
+    modern.message().await.unwrap();
+    let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+    let mut legacy = gateway.get_events(&session, Revision::LATEST_LEGACY, None).await;
+    let none = r#"mcpfleet_list_changed_seconds_count{federation="default/fed"} 0"#;
+    assert!(gateway.metrics_page().contains(none));
+    gateway.input.send_replace(plan(&[("s", server.address)]).into());
+    for stream in [&mut modern, &mut legacy] {
+        let told = stream.message().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+    let page = gateway.metrics_page();
+    let both = r#"mcpfleet_list_changed_seconds_count{federation="default/fed"} 2"#;
+    let soon = r#"mcpfleet_list_changed_seconds_bucket{federation="default/fed",le="1"} 2"#;
+    assert!(page.contains(both) && page.contains(soon), "{page}");
 }

@@ -27,15 +27,25 @@ pub(crate) struct Args {
     /// Its arguments.
     #[arg(long, default_value = r#"{"message":"hello"}"#, value_parser = parse_json)]
     pub(crate) arguments: Value,
-    /// The text that the tool must answer with.
+    /// The text that the tool must answer with; empty for any.
     #[arg(long, default_value = "hello")]
     pub(crate) expect: String,
+    /// Get what is at the address instead, as from any web server.
+    #[arg(long)]
+    pub(crate) get: bool,
     /// How many connections to keep busy.
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=4096))]
     pub(crate) connections: u16,
     /// How many streams to hold open beside them, on which the endpoint tells of changes.
     #[arg(short, long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16384))]
     pub(crate) listeners: u16,
+    /// Let every other one of these streams be of the other era.
+    #[arg(long)]
+    pub(crate) mixed: bool,
+    /// Where, on the same machine, something is changed by a POST every other second while it is measured: told is how long the
+    /// streams take to say so.
+    #[arg(long, value_parser = parse_target)]
+    pub(crate) bump: Option<Target>,
     /// How long to measure, in seconds.
     #[arg(short, long, default_value = "5", value_parser = parse_seconds)]
     pub(crate) duration: Duration,
@@ -64,6 +74,17 @@ pub(crate) struct Target {
 pub(crate) enum Era {
     Legacy,
     Modern,
+}
+
+impl Args {
+    /// The same in the other era.
+    pub(crate) fn of_other_era(&self) -> Self {
+        let era = match self.era {
+            Era::Legacy => Era::Modern,
+            Era::Modern => Era::Legacy,
+        };
+        Self { era, ..self.clone() }
+    }
 }
 
 impl Era {

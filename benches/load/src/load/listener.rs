@@ -45,7 +45,7 @@ async fn hear(args: &Args, tally: &RefCell<Tally>) -> Result<(), String> {
         let data = frame.into_data().unwrap_or_default();
         let lines = data.split(|byte| *byte == b'\n');
         let events = lines.filter(|line| line.starts_with(b"data: {")).count();
-        tally.borrow_mut().events += events;
+        tally.borrow_mut().hear(events);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! mcpload: a closed-loop MCP load generator.
 
 mod args;
+mod bump;
 mod connection;
 mod listener;
 mod process;
@@ -28,11 +29,18 @@ struct Report {
     listeners: usize,
     /// Messages that came on them.
     events: usize,
+    /// How often a stream told of a change that was made here, and how long it took.
+    told: usize,
+    told_p50_ms: f64,
+    told_p99_ms: f64,
+    told_max_ms: f64,
     /// How long was measured.
     seconds: f64,
     /// Right answers in that time.
     calls: usize,
     calls_per_second: f64,
+    /// The length of the last answer.
+    bytes: usize,
     p50_ms: f64,
     p90_ms: f64,
     p99_ms: f64,
@@ -60,8 +68,10 @@ async fn main() -> anyhow::Result<ExitCode> {
 async fn measure(args: Rc<Args>) -> Report {
     let tally = Rc::new(RefCell::new(Tally::default()));
     let start = Instant::now();
-    let listeners = (0..args.listeners).map(|_| {
-        let (args, tally) = (args.clone(), tally.clone());
+    let other = Rc::new(args.of_other_era());
+    let listeners = (0..args.listeners).map(|number| {
+        let is_other = args.mixed && number % 2 == 1;
+        let (args, tally) = (if is_other { other.clone() } else { args.clone() }, tally.clone());
         tokio::task::spawn_local(async move { listener::listen(&args, start, &tally).await })
     });
     let listeners: Vec<_> = listeners.collect();
@@ -71,23 +81,33 @@ async fn measure(args: Rc<Args>) -> Report {
             tokio::task::spawn_local(async move { worker::work(&args, start, &tally).await })
         })
         .collect();
+    let bumper = {
+        let (args, tally) = (args.clone(), tally.clone());
+        tokio::task::spawn_local(async move { bump::bump(&args, start, &tally).await })
+    };
     let usage = || args.pid.map(Usage::of);
     sleep_until(start + args.warm_up).await;
     let (measured, before) = (Instant::now(), usage());
-    for worker in workers.into_iter().chain(listeners) {
+    for worker in workers.into_iter().chain(listeners).chain([bumper]) {
         worker.await.unwrap_or_default(); // an error: it panicked, and said so
     }
     let (seconds, after) = (measured.elapsed().as_secs_f64(), usage());
     let mut tally = tally.borrow_mut();
     let calls = tally.calls();
     let [p50_ms, p90_ms, p99_ms, p999_ms] = tally.quantiles([500, 900, 990, 999]);
+    let [told_p50_ms, told_p99_ms, told_max_ms] = tally.told_quantiles([500, 990, 1000]);
     Report {
         connections: args.connections,
         listeners: tally.listeners,
         events: tally.events,
+        told: tally.times_told(),
+        told_p50_ms,
+        told_p99_ms,
+        told_max_ms,
         seconds,
         calls,
         calls_per_second: calls as f64 / seconds,
+        bytes: tally.bytes,
         p50_ms,
         p90_ms,
         p99_ms,

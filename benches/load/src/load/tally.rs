@@ -2,15 +2,22 @@
 
 use std::time::Duration;
 
-/// Counts and latencies of the measured requests.
+use tokio::time::Instant;
+
+/// Counts and latencies, in microseconds, of the measured requests.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// In microseconds.
     latencies: Vec<u64>,
+    /// The length of the last right answer.
+    pub(crate) bytes: usize,
     /// Streams that were opened to hear of changes.
     pub(crate) listeners: usize,
     /// Messages that came on them.
     pub(crate) events: usize,
+    /// When something was changed last.
+    pub(crate) bumped: Option<Instant>,
+    /// How long the streams took to say so.
+    told: Vec<u64>,
     /// Requests that went wrong, those of the warm-up included.
     pub(crate) errors: u64,
     /// What went wrong first.
@@ -18,10 +25,18 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a right answer.
-    pub(crate) fn succeed(&mut self, latency: Duration) {
-        self.latencies
-            .push(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    /// Counts a right answer of `bytes`.
+    pub(crate) fn succeed(&mut self, latency: Duration, bytes: usize) {
+        self.latencies.push(micros(latency));
+        self.bytes = bytes;
+    }
+
+    /// Counts messages that came on one stream.
+    pub(crate) fn hear(&mut self, events: usize) {
+        self.events += events;
+        if let Some(bumped) = self.bumped.filter(|_| events > 0) {
+            self.told.push(micros(bumped.elapsed()));
+        }
     }
 
     /// Counts a wrong or missing answer.
@@ -35,15 +50,33 @@ impl Tally {
         self.latencies.len()
     }
 
+    /// How often a stream said that something had changed.
+    pub(crate) fn times_told(&self) -> usize {
+        self.told.len()
+    }
+
     /// The latencies at these parts of a thousand, in milliseconds; 0 where there was no right answer.
     pub(crate) fn quantiles<const N: usize>(&mut self, thousandths: [usize; N]) -> [f64; N] {
-        self.latencies.sort_unstable();
-        let count = self.latencies.len();
-        thousandths.map(|part| {
-            let rank = (count * part).div_ceil(1000).saturating_sub(1);
-            self.latencies.get(rank).map_or(0.0, |micros| *micros as f64 / 1000.0)
-        })
+        quantiles(&mut self.latencies, thousandths)
     }
+
+    /// The same of how long the streams took.
+    pub(crate) fn told_quantiles<const N: usize>(&mut self, thousandths: [usize; N]) -> [f64; N] {
+        quantiles(&mut self.told, thousandths)
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn quantiles<const N: usize>(micros: &mut [u64], thousandths: [usize; N]) -> [f64; N] {
+    micros.sort_unstable();
+    let count = micros.len();
+    thousandths.map(|part| {
+        let rank = (count * part).div_ceil(1000).saturating_sub(1);
+        micros.get(rank).map_or(0.0, |micros| *micros as f64 / 1000.0)
+    })
 }
 
 #[cfg(test)]
@@ -54,7 +87,7 @@ mod tests {
     fn quantiles_are_by_nearest_rank() {
         let mut tally = Tally::default();
         for micros in (1..=100).rev() {
-            tally.succeed(Duration::from_micros(micros * 1000));
+            tally.succeed(Duration::from_micros(micros * 1000), 1);
         }
         assert_eq!(tally.quantiles([500, 990, 999, 1000]), [50.0, 99.0, 100.0, 100.0]);
         assert_eq!(Tally::default().quantiles([500]), [0.0]);

@@ -41,15 +41,21 @@ pub(crate) async fn work(args: &Args, start: Instant, tally: &RefCell<Tally>) {
                 return;
             }
             id += 1;
-            let body = format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
-                args.method
-            );
-            let posting = connection.post(&args.method, name, Bytes::from(body));
-            let answer = match timeout(args.timeout, posting)
-                .await
-                .unwrap_or_else(|_| Err("timeout".into()))
-            {
+            let asking = async {
+                if args.get {
+                    return connection.fetch().await.map(|length| (length, Ok(())));
+                }
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
+                    args.method
+                );
+                let answer = connection.post(&args.method, name, Bytes::from(body)).await?;
+                let expect = args.expect.as_str();
+                let expect = (is_call && !expect.is_empty()).then_some(expect);
+                Ok((answer.message.len(), check(&answer, id, expect)))
+            };
+            let answer = timeout(args.timeout, asking).await;
+            let (length, checked) = match answer.unwrap_or_else(|_| Err("timeout".into())) {
                 Ok(answer) => answer,
                 Err(error) => {
                     tally.borrow_mut().fail(error);
@@ -57,10 +63,9 @@ pub(crate) async fn work(args: &Args, start: Instant, tally: &RefCell<Tally>) {
                 }
             };
             let latency = sent.elapsed();
-            let checked = check(&answer, id, is_call.then_some(args.expect.as_str()));
             match checked {
                 Err(error) => tally.borrow_mut().fail(error),
-                Ok(()) if sent >= measured => tally.borrow_mut().succeed(latency),
+                Ok(()) if sent >= measured => tally.borrow_mut().succeed(latency, length),
                 Ok(()) => {}
             }
         }
