@@ -44,7 +44,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Idle {
     /// The one that was used last is at the end, and is used next.
-    wires: Vec<(Wire, Instant)>,
+    wires: Vec<(Box<Wire>, Instant)>,
     /// Whether a task closes those that were idle for long.
     is_swept: bool,
 }
@@ -69,23 +69,20 @@ impl Wires {
                 Sent::Broken(error) => return Err(error.into()),
             }
         }
-        let mut connector = self.0.connector.clone();
-        let stream = connector
-            .call(self.0.origin.clone())
-            .await
-            .map_err(WireError::Connect)?;
-        match Wire::over(stream).await?.exchange(request).await {
+        // Its future is large, and seldom needed.
+        let wire = Box::pin(self.0.connect()).await?;
+        match wire.exchange(request).await {
             Sent::Answered(response, wire) => Ok(self.answered(response, wire)),
             Sent::Unsent(_, error) | Sent::Broken(error) => Err(error.into()),
         }
     }
 
-    fn answered(&self, response: Response<hyper::body::Incoming>, wire: Wire) -> Response<AnswerBody> {
+    fn answered(&self, response: Response<hyper::body::Incoming>, wire: Box<Wire>) -> Response<AnswerBody> {
         response.map(|body| AnswerBody::new(body, wire, self.clone()))
     }
 
     /// Takes back a connection whose answer was read.
-    fn put_back(&self, wire: Wire) {
+    fn put_back(&self, wire: Box<Wire>) {
         let mut idle = self.0.idle();
         if idle.wires.len() >= IDLE_MAX {
             return;
@@ -98,7 +95,13 @@ impl Wires {
 }
 
 impl Shared {
-    fn take(&self) -> Option<Wire> {
+    async fn connect(&self) -> Result<Box<Wire>, WireError> {
+        let mut connector = self.connector.clone();
+        let stream = connector.call(self.origin.clone()).await.map_err(WireError::Connect)?;
+        Ok(Wire::over(stream).await?)
+    }
+
+    fn take(&self) -> Option<Box<Wire>> {
         loop {
             let (mut wire, _) = self.idle().wires.pop()?;
             if wire.is_usable() {

@@ -20,17 +20,20 @@ use super::Wires;
 /// What requests and answers go over.
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// A connection on which nothing happens but while it is polled.
+/// What reads and writes on a connection.
+type Driver = http1::Connection<Stream, Full<Bytes>>;
+
+/// A connection on which nothing happens but while it is polled. It is large, and goes from hand to hand in a box.
 pub(super) struct Wire {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once it is closed.
-    connection: Option<http1::Connection<Stream, Full<Bytes>>>,
+    connection: Option<Driver>,
 }
 
 /// What came of sending a request.
 pub(super) enum Sent {
     /// The head of the answer is here, its body is still to be read from the connection.
-    Answered(Response<Incoming>, Wire),
+    Answered(Response<Incoming>, Box<Wire>),
     /// The connection was closed before anything of the request was written.
     Unsent(Request<Full<Bytes>>, hyper::Error),
     /// The server may have seen it.
@@ -41,22 +44,22 @@ pub(super) enum Sent {
 #[derive(Debug)]
 pub(crate) struct AnswerBody {
     incoming: Incoming,
-    wire: Option<Wire>,
+    wire: Option<Box<Wire>>,
     wires: Wires,
 }
 
 impl Wire {
     /// The connection over `stream`.
-    pub(super) async fn over(stream: Stream) -> hyper::Result<Self> {
+    pub(super) async fn over(stream: Stream) -> hyper::Result<Box<Self>> {
         let (sender, connection) = http1::handshake(stream).await?;
-        Ok(Self {
+        Ok(Box::new(Self {
             sender,
             connection: Some(connection),
-        })
+        }))
     }
 
     /// Sends `request` and waits for the head of its answer.
-    pub(super) async fn exchange(mut self, request: Request<Full<Bytes>>) -> Sent {
+    pub(super) async fn exchange(mut self: Box<Self>, request: Request<Full<Bytes>>) -> Sent {
         let mut answer = pin!(self.sender.try_send_request(request));
         let answered = poll_fn(|cx| {
             drive(&mut self.connection, cx);
@@ -85,7 +88,7 @@ fn quiet() -> Context<'static> {
 }
 
 /// Reads and writes what can be read and written now. What goes wrong is told to whoever waits for the answer.
-fn drive(connection: &mut Option<http1::Connection<Stream, Full<Bytes>>>, cx: &mut Context<'_>) {
+fn drive(connection: &mut Option<Driver>, cx: &mut Context<'_>) {
     if connection.as_mut().is_some_and(|open| open.poll_unpin(cx).is_ready()) {
         *connection = None;
     }
@@ -100,7 +103,7 @@ impl fmt::Debug for Wire {
 }
 
 impl AnswerBody {
-    pub(super) fn new(incoming: Incoming, wire: Wire, wires: Wires) -> Self {
+    pub(super) fn new(incoming: Incoming, wire: Box<Wire>, wires: Wires) -> Self {
         Self {
             incoming,
             wire: Some(wire),
