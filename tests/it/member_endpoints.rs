@@ -255,6 +255,8 @@ async fn who_listens_to_a_member_hears_of_its_changes_alone() {
     let mut without = plan.clone();
     without.federations[0].spec.members.retain(|member| member.name != "a");
     gateway.input.send_replace(Arc::new(without));
+    let last = of_a.message_within(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(last["result"]["resultType"], "complete", "{last}");
     of_a.end().await;
     assert_eq!(of_b.message_within(WHILE).await, None);
     gateway.turn_to("default/fed/servers/a");
