@@ -386,6 +386,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             .iter()
             .fold(Offers::of_own(planned), |all, input| all.or(input.offers)),
         instructions: instructions(planned, inputs),
+        own_instructions: planned.identity.instructions.clone(),
         server_info: planned.identity.server_info.clone(),
         apps: planned.apps.clone(),
         encoding: planned.encoding,

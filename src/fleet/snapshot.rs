@@ -2,6 +2,7 @@
 
 mod alone;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
-use crate::index::{Catalog, Index, SkillPrefix};
+use crate::index::{Audience, Catalog, Index, SkillPrefix, instructions};
 use crate::mcp::{Era, apps};
 use crate::metrics::FederationMetrics;
 use crate::upstream::{Peer, Skills, Upstream};
@@ -32,8 +33,10 @@ pub struct Federation {
     pub name: String,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
-    /// How to use it, for a client's model; empty where nobody says.
+    /// How to use it, for a client's model, with what its servers say; empty where nobody says.
     pub instructions: String,
+    /// How to use it, as it says itself.
+    pub own_instructions: Option<String>,
     /// Who may connect.
     pub access: Access,
     /// What it speaks with them.
@@ -98,6 +101,22 @@ pub struct Member {
     pub offers: Offers,
     /// How to use the server, as it says.
     pub instructions: Option<Arc<str>>,
+}
+
+impl Federation {
+    /// How to use it, with what the servers say of which `audience` may use anything.
+    pub fn instructions_for(&self, audience: Audience) -> Cow<'_, str> {
+        let rules = self.index.rules();
+        if rules.is_empty() {
+            return Cow::Borrowed(&self.instructions);
+        }
+        let seen = self
+            .members
+            .iter()
+            .filter(|member| rules.touching(&member.name).meets(audience.rules));
+        let said = seen.filter_map(|member| Some((member.name.as_str(), member.instructions.as_deref()?)));
+        Cow::Owned(instructions::compose(self.own_instructions.as_deref(), said))
+    }
 }
 
 impl Offers {

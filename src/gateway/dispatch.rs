@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
@@ -16,7 +17,7 @@ use super::lists;
 use super::modern::{self, Refusal};
 use super::session::Session;
 use super::{extensions, meta_tools, reads, skills, tasks, updates, viewer};
-use crate::fleet::Federation;
+use crate::fleet::{Federation, Fleet};
 use crate::index::{Audience, Bare, List, MetaTool, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
@@ -41,6 +42,10 @@ pub struct Request<'a> {
     pub principal: &'a Principal,
     /// What they may see.
     pub audience: Audience,
+    /// Who that is, for what outlives the request.
+    pub(super) viewer: &'a viewer::Viewer,
+    /// What is served now and later.
+    pub fleet: &'a Arc<ArcSwap<Fleet>>,
     /// The session of a Legacy client, where it has one.
     pub session: Option<&'a Session>,
     /// Where goes what is said before the answer, if the client can hear it.
@@ -149,7 +154,7 @@ fn initialize(federation: &Federation, request: Request<'_>) -> Answer {
 
 /// How to use it and, for those who are not listed everything, where the rest is.
 fn instruct(result: &mut ObjectWriter<'_>, federation: &Federation, audience: Audience) {
-    let own = federation.instructions.as_str();
+    let own = &*federation.instructions_for(audience);
     if federation.index.view(audience).leads_to_unlisted {
         result.string("instructions", &MetaTool::hinted(own));
     } else if !own.is_empty() {
@@ -176,7 +181,8 @@ fn discovered(federation: &Federation, audience: Audience) -> Vec<u8> {
     result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
     instruct(&mut result, federation, audience);
     result.member("ttlMs", "0");
-    result.string("cacheScope", "public");
+    let is_same_for_all = federation.index.rules().is_empty() && !audience.show_all;
+    result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
     let mut own = ObjectWriter::open(result.name("_meta"));
     own.member(meta::SERVER_INFO, &federation.server_info);
     own.close();

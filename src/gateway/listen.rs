@@ -91,7 +91,7 @@ pub(super) async fn open(
     let owner = session_lanes::owner_without_session(&visit.principal);
     let subscribing = async {
         tokio::join!(
-            Updates::of(federation, &owner, &filter.uris, audience),
+            Updates::of(federation, &owner, &filter.uris, sight.standing()),
             tasks::Changes::of(visit, audience, &filter.tasks)
         )
     };
@@ -175,7 +175,7 @@ impl Subscription {
                 params = self.updates.next() => {
                     return Some(Event::message(subscription::updated(&params, Some(&self.id))));
                 }
-                change = self.tasks.next() => if let Some(message) = change.message(&self.id) {
+                change = self.tasks.next() => if let Some(message) = change.message(&self.id, self.sight.standing()) {
                     return Some(Event::message(message));
                 },
                 () = &mut silence => return Some(Event::Ping),

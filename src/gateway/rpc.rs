@@ -268,6 +268,7 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
 /// Does what is asked, until it is done or the session cancels it.
 async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Method, client: Client<'_>) -> Told {
     let none = Members::default();
+    let viewer = Viewer::of(visit, client.session, message.meta());
     let request = dispatch::Request {
         id,
         method,
@@ -276,7 +277,9 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         revision: client.revision,
         body: message.body,
         principal: &visit.principal,
-        audience: Viewer::of(visit, client.session, message.meta()).audience(&visit.federation),
+        audience: viewer.audience(&visit.federation),
+        viewer: &viewer,
+        fleet: &visit.shared.fleet,
         session: client.session,
         intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),

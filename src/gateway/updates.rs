@@ -12,11 +12,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::answer::Answer;
 use super::bridge::session_lanes;
 use super::dispatch::Request;
+use super::viewer::Standing;
 use crate::defaults;
 use crate::fleet::Federation;
-use crate::index::Audience;
 use crate::index::skills::{SkillPrefix, rewrite};
-use crate::mcp::{Method, RpcError, subscription};
+use crate::mcp::{Members, Method, RpcError, subscription};
 use crate::upstream::{Owner, SubscribeError, Subscription};
 
 /// Subscribes a Legacy session to a resource, or ends that.
@@ -33,7 +33,8 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         wishes.unsubscribe(session.id, &uri);
         return Answer::ok(request, b"{}");
     }
-    match subscribe(federation, &session_lanes::owner(session.id), &uri, request.audience).await {
+    let standing = Standing::new(request.viewer.clone(), request.fleet, &federation.name);
+    match subscribe(federation, &session_lanes::owner(session.id), &uri, standing).await {
         Ok(subscription) => {
             if wishes.subscribe(session.id, &uri, subscription) {
                 return Answer::ok(request, b"{}");
@@ -63,11 +64,12 @@ impl Updates {
         federation: &Federation,
         owner: &Owner,
         uris: &[String],
-        audience: Audience,
+        standing: &Standing,
     ) -> (Self, Vec<String>) {
         let (sender, arriving) = mpsc::channel(defaults::INTERMEDIATE_MAX);
         let asked = uris.iter().take(defaults::SESSION_SUBSCRIPTIONS_MAX);
-        let answers = join_all(asked.map(async |uri| (uri, subscribe(federation, owner, uri, audience).await))).await;
+        let answers =
+            join_all(asked.map(async |uri| (uri, subscribe(federation, owner, uri, standing.clone()).await))).await;
         let (mut accepted, mut watching) = (Vec::new(), Vec::new());
         for (uri, answer) in answers {
             match answer {
@@ -101,6 +103,9 @@ impl Updates {
 #[derive(Debug)]
 pub(super) struct Subscribed {
     subscription: Subscription,
+    /// Who subscribed, and to what.
+    standing: Standing,
+    uri: String,
     /// What clients see before the URIs of the owner's skills.
     prefix: Option<SkillPrefix>,
 }
@@ -108,12 +113,19 @@ pub(super) struct Subscribed {
 impl Subscribed {
     /// The params of the next update; `None` when there will be none any more.
     async fn updated(&mut self) -> Option<Arc<str>> {
-        let params = self.subscription.updated().await?.params;
-        let renamed = self.prefix.as_ref().map(|prefix| rewrite::descriptor(&params, prefix));
-        Some(match renamed {
-            Some(Cow::Owned(renamed)) => renamed.into(),
-            Some(Cow::Borrowed(_)) | None => params,
-        })
+        loop {
+            let params = self.subscription.updated().await?.params;
+            let renamed = self.prefix.as_ref().map(|prefix| rewrite::descriptor(&params, prefix));
+            let params = match renamed {
+                Some(Cow::Owned(renamed)) => renamed.into(),
+                Some(Cow::Borrowed(_)) | None => params,
+            };
+            // What the client may see can have changed since it subscribed.
+            let updated = Members::parse(&params).and_then(|params| params.string("uri").map(Cow::into_owned));
+            if updated.is_some_and(|updated| self.standing.may_hear(&self.uri, &updated)) {
+                return Some(params);
+            }
+        }
     }
 }
 
@@ -152,8 +164,9 @@ async fn subscribe(
     federation: &Federation,
     owner: &Owner,
     uri: &str,
-    audience: Audience,
+    standing: Standing,
 ) -> Result<Subscribed, NotSubscribed> {
+    let audience = standing.audience(federation);
     let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
@@ -162,6 +175,8 @@ async fn subscribe(
     let subscription = subscribed.map_err(|error| NotSubscribed::Member(name(), error))?;
     Ok(Subscribed {
         subscription,
+        standing,
+        uri: uri.to_owned(),
         prefix: member.skills.clone(),
     })
 }

@@ -8,7 +8,7 @@ use super::access::Principal;
 use super::session::Session;
 use super::visit::Visit;
 use crate::fleet::{Federation, Fleet, News};
-use crate::index::{Audience, Shown};
+use crate::index::{Audience, RuleSet, Shown};
 use crate::mcp::{Members, meta};
 
 /// What of a client decides what it sees.
@@ -19,14 +19,22 @@ pub(super) struct Viewer {
     shows_apps: bool,
     /// Whether it wishes to be listed everything.
     shows_all: bool,
+    /// Whether it started this process, whom no access is for.
+    is_local: bool,
+}
+
+/// A viewer of a federation, whatever becomes of both.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    viewer: Viewer,
+    fleet: Arc<ArcSwap<Fleet>>,
+    federation: String,
 }
 
 /// What a viewer sees, looked at anew whenever there are news.
 #[derive(Debug)]
 pub(super) struct Sight {
-    viewer: Viewer,
-    fleet: Arc<ArcSwap<Fleet>>,
-    federation: String,
+    standing: Standing,
     /// The news at which it was looked last.
     version: u64,
     shown: Shown,
@@ -38,17 +46,58 @@ impl Viewer {
         Self {
             principal: visit.principal.clone(),
             shows_apps: visit.federation.index.hides_app_only() && shows_apps(&visit.federation, session, meta),
+            is_local: visit.channel.as_ref().is_some_and(|channel| channel.is_local()),
             shows_all: session.map_or(visit.shows_all, |session| session.shows_all),
         }
     }
 
     /// The audience that it belongs to.
     pub(super) fn audience(&self, federation: &Federation) -> Audience {
+        let rules = federation.index.rules();
         Audience {
-            rules: federation.index.rules().holding_for(self.principal.name()),
+            rules: if self.is_local {
+                RuleSet::ALL
+            } else {
+                rules.holding_for(self.principal.name())
+            },
             show_all: self.shows_all && federation.discovery.show_all_allowed,
             apps: self.shows_apps,
         }
+    }
+}
+
+impl Standing {
+    /// That of `viewer` in the federation of this name.
+    pub(super) fn new(viewer: Viewer, fleet: &Arc<ArcSwap<Fleet>>, federation: &str) -> Self {
+        Self {
+            viewer,
+            fleet: Arc::clone(fleet),
+            federation: federation.to_owned(),
+        }
+    }
+
+    /// The audience that the viewer belongs to in `federation`.
+    pub(super) fn audience(&self, federation: &Federation) -> Audience {
+        self.viewer.audience(federation)
+    }
+
+    /// The federation as it is served now, and the audience that the viewer belongs to there.
+    pub(super) fn now(&self) -> Option<(Arc<Federation>, Audience)> {
+        let federation = Arc::clone(self.fleet.load().federation(&self.federation)?);
+        let audience = self.viewer.audience(&federation);
+        Some((federation, audience))
+    }
+
+    /// Whether the viewer, who subscribed to the resource `subscribed`, may hear of an update of `updated`, which may
+    /// be a part of it (2025-06-18, resource updates).
+    pub(super) fn may_hear(&self, subscribed: &str, updated: &str) -> bool {
+        let Some((federation, audience)) = self.now() else {
+            return false;
+        };
+        let index = &federation.index;
+        let may_read = |uri: &str| index.resource(uri, audience).is_some();
+        // A part need not be listed; rules have to cover it all the same.
+        may_read(subscribed) && (subscribed == updated || index.rules().is_empty() || may_read(updated))
     }
 }
 
@@ -56,14 +105,17 @@ impl Sight {
     /// What `viewer`, whose message is that of `visit`, sees while `news` are the last.
     pub(super) fn of(visit: &Visit, viewer: Viewer, news: News) -> Self {
         let mut sight = Self {
-            viewer,
-            fleet: Arc::clone(&visit.shared.fleet),
-            federation: visit.federation.name.clone(),
+            standing: Standing::new(viewer, &visit.shared.fleet, &visit.federation.name),
             version: news.version,
             shown: Shown::UNKNOWN,
         };
         sight.look();
         sight
+    }
+
+    /// Whose it is.
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// What is seen as of `news`.
@@ -76,9 +128,7 @@ impl Sight {
     }
 
     fn look(&mut self) {
-        let fleet = self.fleet.load();
-        if let Some(federation) = fleet.federation(&self.federation) {
-            let audience = self.viewer.audience(federation);
+        if let Some((federation, audience)) = self.standing.now() {
             self.shown = federation.index.view(audience).shown();
         }
     }

@@ -33,6 +33,12 @@ impl RuleSet {
     /// All rules, or everything where there are none.
     pub const ALL: Self = Self(u64::MAX);
 
+    /// The rules that are in either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether a rule is in both: what is covered by one set may be seen by those for whom the other holds.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0

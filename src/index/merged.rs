@@ -117,8 +117,18 @@ impl Merged {
         let claimants = claimants(list, parts, &candidates, report);
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut losers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for candidate in &candidates {
-            let key = key(list, parts, candidate, &claimants, report);
+        let keyed = candidates
+            .iter()
+            .map(|candidate| (key(list, parts, candidate, &claimants, report), candidate));
+        // A name behind a prefix is that of the member with this prefix, whatever others call theirs.
+        let (prefixed, bare): (Vec<_>, Vec<_>) = keyed.partition(|(key, candidate)| candidate.owns(list, key, parts));
+        for (key, candidate) in prefixed.into_iter().chain(bare) {
+            let key = match entries.get(&key) {
+                Some(taken) if taken.target.member != candidate.member => {
+                    candidate.evading(list, key, parts, &mut losers)
+                }
+                _ => key,
+            };
             if list == List::Tools && parts.reserved.contains(&key.as_str()) {
                 losers.entry(key).or_default().push(candidate.member);
                 continue;
@@ -162,6 +172,25 @@ impl Merged {
 }
 
 impl Candidate<'_> {
+    /// Whether `key` has the prefix of the member that it would be of.
+    fn owns(&self, list: List, key: &str, parts: Parts<'_>) -> bool {
+        let member = parts.members.get(self.member).filter(|_| list.has_names());
+        member.is_some_and(|member| parts.naming.without_prefix(&member.prefix, key).is_some())
+    }
+
+    /// What it is called where another member has `key`: by its prefix, where names that clash have those.
+    fn evading(&self, list: List, key: String, parts: Parts<'_>, losers: &mut BTreeMap<String, Vec<usize>>) -> String {
+        let member = parts.members.get(self.member).filter(|_| list.has_names());
+        match member {
+            Some(member) if parts.naming.strategy == PrefixStrategy::OnConflict && !member.prefix.is_empty() => {
+                losers.entry(key).or_default().push(self.member);
+                let full = parts.naming.prefixed(&member.prefix, self.base);
+                parts.naming.fitting(full, &member.server, &self.item.key)
+            }
+            _ => key,
+        }
+    }
+
     fn entry(&self, list: List, key: &str, parts: Parts<'_>) -> Entry {
         let original = &self.item.key;
         let member = parts.members.get(self.member);

@@ -222,7 +222,9 @@ impl Index {
         let templates = templates.filter(|(_, entry)| !is_skill(uri) || is_skill(&entry.key));
         let fitting = templates.filter_map(|(template, entry)| {
             let rank = template.rank(uri)?;
-            let is_seen = entry.covered.meets(audience.rules) && self.may_read(entry.target.member, uri, audience);
+            // A rule that names a template means all that it stands for.
+            let rules = entry.covered.or(self.covering(entry.target.member, uri));
+            let is_seen = rules.meets(audience.rules) && !self.excludes(entry.target.member, uri);
             is_seen.then_some((rank, entry))
         });
         let owner = fitting.min_by_key(|(rank, entry)| (*rank, entry.target.member, &entry.key));
@@ -238,9 +240,13 @@ impl Index {
 
     /// Whether `audience` may read `uri` from the member in this place.
     fn may_read(&self, member: usize, uri: &str, audience: Audience) -> bool {
-        let of = self.members.get(member);
-        let excludes_it = of.is_some_and(|member| member.selection.excludes_apps) && apps::has_scheme(uri);
-        !excludes_it && self.covering(member, uri).meets(audience.rules)
+        !self.excludes(member, uri) && self.covering(member, uri).meets(audience.rules)
+    }
+
+    /// Whether `uri` is a page, and those of the member in this place are left out.
+    fn excludes(&self, member: usize, uri: &str) -> bool {
+        let member = self.members.get(member);
+        member.is_some_and(|member| member.selection.excludes_apps) && apps::has_scheme(uri)
     }
 
     /// The member that owns the page `uri`: the first of whose tools one that `audience` may use is shown by it.

@@ -575,3 +575,62 @@ fn who_may_be_asked_for_a_resource_is_said_by_rules_and_by_what_is_excluded() {
     assert_eq!(readers(Some("alice"), "y://1"), [0, 1, 2]);
     assert_eq!(readers(Some("alice"), "UI:p"), [1, 2]);
 }
+
+#[test]
+fn a_name_behind_a_prefix_is_that_of_the_member_with_the_prefix() {
+    let thief = || member("s2", &named(&["echo", "s3__echo", "s3__add"]));
+    let owner_of = || member("s3", &named(&["echo", "add"]));
+    for members in [vec![thief(), owner_of()], vec![owner_of(), thief()]] {
+        let index = with_naming(json!({"prefix": "OnConflict"}), members);
+        let (place, original) = owner(&index, "s3__echo").unwrap();
+        assert_eq!(
+            (index.members[place].prefix.as_str(), original.as_str()),
+            ("s3", "echo")
+        );
+        let (place, original) = owner(&index, "s2__s3__echo").unwrap();
+        assert_eq!(
+            (index.members[place].prefix.as_str(), original.as_str()),
+            ("s2", "s3__echo")
+        );
+        assert!(owner(&index, "s3__add").is_some() && owner(&index, "add").is_some());
+    }
+    let bare = MemberCatalog {
+        name: "bare".into(),
+        ..offering("", json!({}), &named(&["s3__echo"]))
+    };
+    let index = build(vec![bare, owner_of()]);
+    assert_eq!(owner(&index, "s3__echo"), Some((1, "echo".into())));
+    assert_eq!(index.status().conflicts.len(), 1);
+}
+
+#[test]
+fn a_rule_that_names_a_template_means_what_it_stands_for() {
+    let item = |uri: &str| {
+        let raw = json!({"uriTemplate": uri}).to_string();
+        Item::read(List::Templates, serde_json::from_str(&raw).unwrap()).unwrap()
+    };
+    let mut catalog = Catalog::new(Era::Legacy);
+    catalog.templates = vec![item("tpl://s/{id}")];
+    for (name, expected) in [
+        ("tpl://s/{id}", true),
+        ("tpl://s/7", true),
+        ("tpl://s/8", false),
+        ("*", true),
+    ] {
+        let rules: Vec<federation::AccessRule> = serde_json::from_value(json!([{"names": [name]}])).unwrap();
+        let plan = IndexPlan {
+            rules: AccessRules::read(&rules),
+            ..IndexPlan::default()
+        };
+        let of = MemberCatalog {
+            catalog: Some(Arc::new(catalog.clone())),
+            ..member("s", &[])
+        };
+        let index = Index::build(plan, vec![of]);
+        let audience = Audience {
+            rules: index.rules().holding_for(None),
+            ..Audience::EVERYBODY
+        };
+        assert_eq!(index.resource("tpl://s/7", audience).is_some(), expected, "{name}");
+    }
+}

@@ -23,6 +23,7 @@ pub(super) struct Collection {
     pub(super) places: BTreeMap<Identity, Place>,
     /// True: something could not be read at all, so nobody knows what it would have held.
     pub(super) unread: bool,
+    pub(super) forms_federation: bool,
     pub(super) problems: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
 }
@@ -101,6 +102,7 @@ impl Collection {
                 servers: self.servers.into_iter().map(|sourced| sourced.object).collect(),
                 commands: self.commands,
                 federations: self.federations.into_iter().map(|sourced| sourced.object).collect(),
+                forms_federation: self.forms_federation,
                 secrets: self.secrets,
                 config_maps: self.config_maps,
                 directories: Vec::new(),

@@ -25,15 +25,16 @@ pub(super) fn form_default(collection: &mut Collection, options: &Options) {
     if !none || servers.is_empty() || collection.unread {
         return;
     }
+    if options.had_federation {
+        let text = "the files hold no MCPFederation any more, and none is formed in place of one that was written down, \
+                    since it would be open to everyone; write one down again, or start anew to serve all servers as one";
+        let problem = Problem::of_file(first_file(collection), text);
+        collection.problems.push(problem);
+        return;
+    }
     if !options.loopback {
-        let file = collection
-            .places
-            .values()
-            .map(|place| place.file.as_str())
-            .min()
-            .unwrap_or_default();
         let problem = Problem::of_file(
-            file,
+            first_file(collection),
             format!(
                 "no MCPFederation is in the files, and the one that is formed of all servers is open to whoever reaches \
                  it, so it is formed only where --listen is a loopback address, such as 127.0.0.1:8080; add an \
@@ -54,6 +55,12 @@ pub(super) fn form_default(collection: &mut Collection, options: &Options) {
         node,
     });
     collection.federations.push(Sourced { object, source });
+    collection.forms_federation = true;
+}
+
+fn first_file(collection: &Collection) -> &str {
+    let files = collection.places.values().map(|place| place.file.as_str());
+    files.min().unwrap_or_default()
 }
 
 /// A spec that names the first of `servers`, as a manifest has it.

@@ -19,6 +19,8 @@ pub struct Manifests {
     pub commands: Vec<CommandServer>,
     /// Federations; at least one, since servers without any get one called `default`.
     pub federations: Vec<MCPFederation>,
+    /// Whether the only federation is one that no file has: it was formed of all servers.
+    pub forms_federation: bool,
     /// Secrets, among them one for each `mcp.json` server with headers.
     pub secrets: Vec<Secret>,
     /// ConfigMaps.

@@ -24,6 +24,9 @@ pub struct File {
 pub struct Options {
     /// True: we listen on loopback only, so a federation without `spec.access` is open to whoever reaches it.
     pub loopback: bool,
+    /// True: a federation was written down before. Then none is formed where none is any more: what was closed would be
+    /// open to everyone.
+    pub had_federation: bool,
     /// Variables for `${VAR}` in an `mcp.json`.
     pub environment: BTreeMap<String, String>,
 }

@@ -91,7 +91,8 @@ struct Fleet {
 
 async fn serve(options: Fleet) -> anyhow::Result<()> {
     let teller = if options.stdio { Teller::Errors } else { Teller::Output };
-    let reading = manifest::Options {
+    let mut reading = manifest::Options {
+        had_federation: false,
         loopback: options.listen.is_none_or(|listen| listen.ip().is_loopback()),
         environment: manifest::environment(),
     };
@@ -101,6 +102,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
     let manifests = read
         .manifests
         .map_err(|problems| explained(&problems, options.listen))?;
+    reading.had_federation |= !manifests.forms_federation && !manifests.federations.is_empty();
     let default = default_federation(options.default, &manifests)?;
     let piped = options
         .stdio
@@ -177,6 +179,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
                 tracing::error!("the change is not taken, what ran before goes on:\n{problems}");
             }
             Ok(manifests) => {
+                reading.had_federation |= !manifests.forms_federation && !manifests.federations.is_empty();
                 let planned = plan_input(&launcher, &manifests).await;
                 let before = input.borrow().clone();
                 if *before != planned {

@@ -121,6 +121,7 @@ mod tests {
     fn read(connect: &Connect) -> Reading {
         let options = Options {
             loopback: true,
+            had_federation: false,
             environment: [("TOKEN".to_owned(), "s3cret".to_owned())].into(),
         };
         Source::address(connect).read(&options)

@@ -368,3 +368,33 @@ async fn legacy_clients_are_told_by_both_names_where_a_federation_wants_it_and_m
         assert_eq!(stream.message_within(Duration::from_millis(300)).await, None);
     }
 }
+
+#[tokio::test]
+async fn instructions_of_members_are_for_those_who_may_use_them() {
+    let server = Upstream::start(instructed).await;
+    let mut plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
+    let access = plan.federations[0].spec.access.as_mut().unwrap();
+    access.rules =
+        serde_json::from_value(json!([{"principals": ["alice"]}, {"principals": ["bob"], "members": ["t"]}])).unwrap();
+    let mut gateway = TestGateway::start(plan).await;
+    gateway
+        .until(|o| {
+            o.servers
+                .values()
+                .all(|s| s.state == mcpfleet::fleet::UpstreamState::Ready)
+                && !o.servers.is_empty()
+        })
+        .await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}});
+    for key in [ALICE, BOB] {
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "server/discover"),
+            key,
+        ];
+        let found = gateway.bare_post(&body.to_string(), headers).await.json()["result"].take();
+        assert_eq!(found["instructions"].is_string(), key == ALICE, "{found}");
+        assert_eq!(found["cacheScope"], "private");
+    }
+}

@@ -38,6 +38,7 @@ impl Federation {
             name: format!("{}{BEFORE_MEMBER}{}", self.name, member.name),
             server_info: self.server_info.clone(),
             instructions: member.instructions.as_deref().unwrap_or_default().to_owned(),
+            own_instructions: None,
             access: self.access.clone(),
             protocol: self.protocol,
             sessions: self.sessions,

@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, unfold};
 
-use super::{Keeper, Route};
+use super::{Found, Keeper, Route};
 use crate::defaults;
 use crate::fleet::Member;
+use crate::gateway::viewer::Standing;
 use crate::gateway::visit::Visit;
 use crate::index::skills::rewrite;
 use crate::index::{Audience, SkillPrefix};
@@ -27,6 +29,8 @@ pub(in crate::gateway) struct Change {
     params: String,
     /// What clients see before the URIs of the member's skills.
     skills: Option<SkillPrefix>,
+    /// Where it is, and of which tool.
+    found: Arc<Found>,
 }
 
 impl Changes {
@@ -40,7 +44,7 @@ impl Changes {
         let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
         for (changes, skills, tasks) in join_all(asked).await.into_iter().flatten() {
             let names = changes.accepted.iter().filter_map(|task| tasks.get(task));
-            accepted.extend(names.cloned());
+            accepted.extend(names.map(|(name, _)| name.clone()));
             all.push(told(changes, skills, tasks));
         }
         // In the order in which the client named them.
@@ -58,8 +62,11 @@ impl Changes {
 }
 
 impl Change {
-    /// The whole notification, as a message of the subscription `id`. `None` if it tells nothing that is known.
-    pub(in crate::gateway) fn message(&self, id: &str) -> Option<Vec<u8>> {
+    /// The whole notification, as a message of the subscription `id`. `None` if it tells nothing that is known, or
+    /// nothing that is for whoever has this `standing` any more.
+    pub(in crate::gateway) fn message(&self, id: &str, standing: &Standing) -> Option<Vec<u8>> {
+        let (federation, audience) = standing.now()?;
+        self.found.member(&federation, audience)?;
         let params = match &self.skills {
             Some(prefix) => rewrite::task(&self.params, prefix),
             None => Cow::Borrowed(self.params.as_str()),
@@ -84,14 +91,14 @@ fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTre
             let (_, _, tasks) = wanted
                 .entry(member.server.as_str())
                 .or_insert_with(|| (member, &**upstream, Names::new()));
-            tasks.insert(found.task.clone(), name.clone());
+            tasks.insert(found.task.clone(), (name.clone(), Arc::new(found.clone())));
         }
     }
     wanted
 }
 
 /// What a client calls the tasks of one server, by what that does.
-type Names = BTreeMap<String, String>;
+type Names = BTreeMap<String, (String, Arc<Found>)>;
 /// A member, its server, and the tasks of it.
 type Wanted<'v> = (&'v Member, &'v Upstream, Names);
 
@@ -100,9 +107,10 @@ fn told(changes: TaskChanges, skills: Option<SkillPrefix>, names: Names) -> BoxS
         loop {
             let params = changes.next().await?;
             let name = Task::read(&params, Kind::Extension).and_then(|task| names.get(&*task.id).cloned());
-            if let Some(name) = name {
+            if let Some((name, found)) = name {
                 let change = Change {
                     name,
+                    found,
                     params,
                     skills: skills.clone(),
                 };

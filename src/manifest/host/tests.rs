@@ -8,6 +8,7 @@ fn reading(text: &str) -> Reading {
     let environment = [("TOKEN", "hunter2"), ("HOST", "mcp.example.com")];
     let options = Options {
         loopback: true,
+        had_federation: false,
         environment: environment
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
@@ -282,6 +283,7 @@ fn manifests_and_mcp_json_work_together() {
     });
     let options = Options {
         loopback: true,
+        had_federation: false,
         ..Options::default()
     };
     let manifests = read_files(&files, &options).manifests.unwrap();

@@ -9,6 +9,7 @@ const SERVER: &str =
 fn loaded(paths: &[&Path]) -> Reading {
     let options = Options {
         loopback: true,
+        had_federation: false,
         ..Options::default()
     };
     load(&mut Sources::new(paths.iter().map(|path| path.to_path_buf())), &options)
@@ -113,6 +114,7 @@ fn files_are_read_anew_each_time() {
     let file = write(directory.path(), "a.yaml");
     let options = Options {
         loopback: true,
+        had_federation: false,
         ..Options::default()
     };
     let mut sources = Sources::new([file.clone()]);

@@ -29,6 +29,7 @@ fn reading(files: &[(&str, &str)], loopback: bool) -> Reading {
         &files,
         &Options {
             loopback,
+            had_federation: false,
             ..Options::default()
         },
     )

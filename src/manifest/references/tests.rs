@@ -9,6 +9,7 @@ fn reading(documents: &[&str]) -> Reading {
         }],
         &Options {
             loopback: true,
+            had_federation: false,
             ..Options::default()
         },
     )
