@@ -47,7 +47,7 @@ pub fn status(federation: &MCPFederation, facts: &Facts<'_>) -> MCPFederationSta
     conditions.put(ACCEPTED, true, "Accepted", "");
     resolved(&mut conditions, facts.plan);
     degraded(&mut conditions, facts.plan, &members, settled);
-    ready(&mut conditions, &facts.plan.access, &members, served.is_some());
+    ready(&mut conditions, facts.plan, &members, served.is_some());
     if conditions
         .next(READY)
         .is_some_and(|ready| ready.status == ConditionStatus::Unknown)
@@ -239,8 +239,8 @@ fn degraded(conditions: &mut Conditions<'_>, plan: &FederationPlan, members: &[M
     }
 }
 
-fn ready(conditions: &mut Conditions<'_>, access: &Access, members: &[MemberStatus], served: bool) {
-    if let Access::Closed(why) = access {
+fn ready(conditions: &mut Conditions<'_>, plan: &FederationPlan, members: &[MemberStatus], served: bool) {
+    if let Access::Closed(why) = &plan.access {
         let message = format!("nobody can connect: {}", why.message);
         return conditions.put(READY, truth(why), why.reason, message);
     }
@@ -252,9 +252,9 @@ fn ready(conditions: &mut Conditions<'_>, access: &Access, members: &[MemberStat
             let message = "no member has answered yet";
             conditions.put(READY, ConditionStatus::Unknown, "Connecting", message);
         }
-    } else if members.is_empty() {
+    } else if members.is_empty() && plan.index.own.is_none() {
         conditions.put(READY, true, "NoMembers", "the endpoint answers, with nothing behind it");
-    } else if any(READY_STATE) {
+    } else if any(READY_STATE) || members.is_empty() {
         conditions.put(READY, true, "Serving", "");
     } else {
         conditions.put(
@@ -310,7 +310,7 @@ mod tests {
     use crate::api::federation::Encoding;
     use crate::api::server::ServerInfo;
     use crate::fleet::{
-        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, StreamPlan,
+        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan, StreamPlan,
     };
     use crate::index::IndexPlan;
     use crate::mcp::apps;
@@ -488,6 +488,43 @@ mod tests {
         let status = world.tell(&federation(1, None));
         assert_eq!(words(&status, RESOLVED_REFS), "False NotPermitted");
         assert_eq!(status.members[0].era, None);
+    }
+
+    /// The skills that a federation has of these files of a ConfigMap, if it is there.
+    fn skills(files: Option<&[(&str, &str)]>) -> SkillsPlan {
+        let items = [("a", "backup/SKILL.md"), ("b", "alpha/SKILL.md")];
+        let items = items.map(|(key, path)| json!({"key": key, "path": path}));
+        let spec = json!({"skills": [{"configMapRef": {"name": "runbooks"}, "items": items}]});
+        let config_map = Reference::new(ReferenceKind::ConfigMap, "team", "runbooks");
+        let content = files.map_or(Content::Missing, |files| {
+            let values = files.iter().map(|(key, name)| {
+                let manifest = format!("---\nname: {name}\ndescription: D\n---\n");
+                ((*key).to_owned(), manifest.into_bytes())
+            });
+            Content::Found(values.collect())
+        });
+        let references: References = [(config_map, content)].into_iter().collect();
+        SkillsPlan::resolve(&serde_json::from_value(spec).unwrap(), "team", &references)
+    }
+
+    #[test]
+    fn skills_that_are_left_out_are_named_and_the_others_are_served() {
+        let mut world = World::new(vec![], vec![]);
+        let found = skills(Some(&[("a", "backup"), ("b", "beta")]));
+        (world.plan.index.own, world.plan.skill_problems) = (found.own, found.problems);
+        let status = world.tell(&federation(1, None));
+        assert_eq!(words(&status, READY), "True Serving");
+        assert_eq!(words(&status, RESOLVED_REFS), "True Resolved");
+        assert_eq!(words(&status, DEGRADED), "True SkillsLeftOut");
+        let degraded = crate::api::condition::find(&status.conditions, DEGRADED).unwrap();
+        for part in ["\"runbooks\"", "alpha", "`name: beta`"] {
+            assert!(degraded.message.contains(part), "{}", degraded.message);
+        }
+        let missing = skills(None);
+        (world.plan.index.own, world.plan.skill_problems) = (missing.own, missing.problems);
+        let status = world.tell(&federation(1, None));
+        assert_eq!(words(&status, RESOLVED_REFS), "False RefNotFound");
+        assert_eq!(words(&status, READY), "True NoMembers");
     }
 
     /// The access of a federation whose keys are in a Secret with this content.
