@@ -16,6 +16,7 @@ pub mod skills;
 pub mod snapshot;
 pub mod streams;
 mod unresolved;
+pub mod variation;
 
 pub use access::{Access, ApiKeys, KeyDigest};
 pub use changes::{Changes, News, Place};
@@ -29,3 +30,4 @@ pub use runtime::{DefaultFederation, Runtime};
 pub use skills::{SkillProblem, SkillsPlan};
 pub use snapshot::{Federation, Fleet, Member, Offers};
 pub use streams::StreamPlan;
+pub use variation::{UpstreamKey, Variation};

@@ -14,6 +14,7 @@ use super::protocol::ProtocolPlan;
 use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
+use super::variation::{UpstreamKey, Variation};
 use crate::api::federation::{Encoding, HideAppOnly, MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
@@ -79,8 +80,9 @@ pub struct PlanInput {
 /// What is to be served.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FleetPlan {
-    /// The upstreams to hold: every server that is enabled and resolved, in a federation or not.
-    pub servers: BTreeMap<ObjectKey, ServerPlan>,
+    /// The upstreams to hold: every server that is enabled and resolved, in a federation or not, and the variations of
+    /// it that members have.
+    pub servers: BTreeMap<UpstreamKey, ServerPlan>,
     /// The federations to serve.
     pub federations: BTreeMap<ObjectKey, FederationPlan>,
 }
@@ -145,6 +147,8 @@ pub struct MemberPlan {
     pub name: String,
     /// The server behind it.
     pub server: ObjectKey,
+    /// How it deals with that.
+    pub variation: Variation,
     /// Put before its names; empty for none.
     pub prefix: String,
     /// Higher goes first.
@@ -179,13 +183,13 @@ pub enum MemberProblem {
 /// Plans the fleet. The same input gives the same plan, whatever the order of its lists.
 pub fn plan(input: &PlanInput) -> FleetPlan {
     let by_key: BTreeMap<&ObjectKey, &ServerInput> = input.servers.iter().map(|s| (&s.key, s)).collect();
-    let mut servers: BTreeMap<ObjectKey, ServerPlan> = by_key
+    let mut servers: BTreeMap<UpstreamKey, ServerPlan> = by_key
         .iter()
         .filter(|(_, server)| !server.disabled)
         .filter_map(|(key, server)| {
             let endpoint = server.endpoint.as_ref().ok()?.clone();
             Some((
-                (*key).clone(),
+                (*key).clone().into(),
                 ServerPlan {
                     endpoint,
                     terms: server.terms.clone(),
@@ -199,6 +203,15 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
         .iter()
         .map(|f| (f.key.clone(), plan_federation(f, &by_key, &input.namespaces)))
         .collect();
+    let members = federations.values().flat_map(|plan| &plan.members);
+    for member in members.filter(|member| member.problem.is_none()) {
+        let varied = servers
+            .get(&member.server.clone().into())
+            .map(|plan| member.variation.apply(plan));
+        if let Some(varied) = varied {
+            servers.entry(member.upstream()).or_insert(varied);
+        }
+    }
     for federation in &input.federations {
         let Some(mark) = &federation.refresh else { continue };
         let members = federations
@@ -206,7 +219,7 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
             .into_iter()
             .flat_map(|plan| &plan.members);
         for member in members.filter(|member| member.problem.is_none()) {
-            if let Some(server) = servers.get_mut(&member.server) {
+            if let Some(server) = servers.get_mut(&member.upstream()) {
                 server.refresh.insert(format!("{} {mark}", federation.key));
             }
         }
@@ -215,6 +228,14 @@ pub fn plan(input: &PlanInput) -> FleetPlan {
 }
 
 impl MemberPlan {
+    /// The upstream behind it.
+    pub fn upstream(&self) -> UpstreamKey {
+        UpstreamKey {
+            server: self.server.clone(),
+            variation: self.variation,
+        }
+    }
+
     /// What of it is left out, and why, for a person.
     pub fn note(&self) -> Option<String> {
         let why = self.skills.as_ref().err().filter(|_| self.problem.is_none())?;
@@ -412,6 +433,10 @@ fn expand(
         let prefix = member.prefix.clone().unwrap_or_else(|| reference.name.clone());
         return vec![MemberPlan {
             name: member.name.clone(),
+            variation: Variation::of(
+                member,
+                servers.get(&key).and_then(|server| server.endpoint.as_ref().ok()),
+            ),
             server: key,
             skills: skill_prefix(member, &prefix),
             prefix,
@@ -429,6 +454,7 @@ fn expand(
         .map(|s| MemberPlan {
             name: s.key.name.clone(),
             server: s.key.clone(),
+            variation: Variation::of(member, s.endpoint.as_ref().ok()),
             skills: skill_prefix(member, &s.key.name),
             prefix: s.key.name.clone(),
             priority,

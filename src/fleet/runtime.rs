@@ -21,6 +21,7 @@ use super::observation::{
 };
 use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
 use super::snapshot::{Alone, Federation, Fleet, Member, Offers};
+use super::variation::{UpstreamKey, Variation};
 use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::metrics::{FederationMetrics, Metrics};
@@ -96,7 +97,7 @@ struct Keeper {
     fleet: Arc<ArcSwap<Fleet>>,
     observe: watch::Sender<Arc<Observations>>,
     changed: Arc<Notify>,
-    upstreams: BTreeMap<ObjectKey, Held>,
+    upstreams: BTreeMap<UpstreamKey, Held>,
     federations: BTreeMap<ObjectKey, Served>,
     stopping: TaskTracker,
 }
@@ -154,7 +155,7 @@ impl Keeper {
 
     /// Starts and stops upstreams so that exactly those of `planned` are held, and those before them for a while.
     fn hold(&mut self, planned: &FleetPlan) {
-        let gone: Vec<ObjectKey> = self
+        let gone: Vec<UpstreamKey> = self
             .upstreams
             .keys()
             .filter(|key| !planned.servers.contains_key(key))
@@ -281,7 +282,7 @@ impl Keeper {
                 if member.problem.is_some() {
                     return MemberInput::default();
                 }
-                let Some(serving) = self.upstreams.get(&member.server).map(Held::serving) else {
+                let Some(serving) = self.upstreams.get(&member.upstream()).map(Held::serving) else {
                     return MemberInput::default();
                 };
                 let state = serving.state();
@@ -329,7 +330,9 @@ impl Keeper {
 
     fn observations(&self) -> Observations {
         let servers = self.upstreams.iter();
-        let servers = servers.map(|(key, held)| (key.clone(), observe_server(&held.plan, &held.state())));
+        // Of a server that is told which its owner means.
+        let servers = servers.filter(|(key, _)| key.variation == Variation::default());
+        let servers = servers.map(|(key, held)| (key.server.clone(), observe_server(&held.plan, &held.state())));
         let servers = servers.collect();
         let federations = self
             .federations

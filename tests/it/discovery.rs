@@ -502,3 +502,32 @@ async fn gateways_that_ask_each_other_come_to_an_end() {
     let lost = call(&gateway, LATEST, "nowhere", json!({})).await;
     assert!(lost.to_string().contains("in circles"), "{lost}");
 }
+
+#[tokio::test]
+async fn a_member_asks_its_server_for_everything_on_a_connection_that_others_do_not_use() {
+    let git = server(&["list"]).await;
+    let asking = json!({"showAll": true, "prefix": "all"});
+    let mut plan = members(&[("git", git.address, asking)], json!({}));
+    plan.federations[0]
+        .spec
+        .members
+        .push(serde_json::from_value(json!({"name": "plain", "server": {"name": "git"}, "prefix": "plain"})).unwrap());
+    let gateway = TestGateway::start(plan).await;
+    let mut listed_now = Vec::new();
+    for _ in 0..100 {
+        listed_now = listed(&gateway, &MODERN, None, "").await;
+        if listed_now.len() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(listed_now, ["all__list", "plain__list"]);
+    for (name, expected) in [("all__list", Some("true")), ("plain__list", None)] {
+        call(&gateway, Revision::LATEST, name, json!({})).await;
+        let seen = git.seen_of("tools/call").pop().unwrap();
+        assert_eq!(seen.header(SHOW_ALL), expected, "{name}");
+    }
+    let lists = git.seen_of("tools/list");
+    let asked: Vec<_> = lists.iter().map(|seen| seen.header(SHOW_ALL)).collect();
+    assert!(asked.contains(&Some("true")) && asked.contains(&None), "{asked:?}");
+}

@@ -71,6 +71,9 @@ pub struct Member {
     /// offered then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub remote_search: bool,
+    /// True: the server is a gateway, and is asked to list everything, past what it shows only to those who search.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub show_all: bool,
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,

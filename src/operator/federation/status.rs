@@ -331,6 +331,7 @@ mod tests {
         MemberPlan {
             name: name.into(),
             server: ObjectKey::new("team", name),
+            variation: Default::default(),
             prefix: name.into(),
             priority: 0,
             skills: Ok(None),

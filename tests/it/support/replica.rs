@@ -139,6 +139,7 @@ async fn play(
 fn observe(input: &PlanInput, states: &BTreeMap<ObjectKey, UpstreamState>) -> Observations {
     let plan = plan(input);
     let servers = plan.servers.iter().map(|(key, planned)| {
+        let key = &key.server;
         let state = states.get(key).cloned().unwrap_or(UpstreamState::Connecting);
         let ready = state == UpstreamState::Ready;
         let observation = ServerObservation {
