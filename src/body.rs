@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
@@ -16,10 +16,7 @@ pub(crate) enum BodyError {
 }
 
 /// Reads a body of at most `limit` bytes; one that comes in a single piece is not copied.
-pub(crate) async fn read<B>(mut body: B, limit: usize) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes, Error = hyper::Error> + Unpin,
-{
+pub(crate) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge(limit));
     }

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use super::error::Error;
 use super::http::cause;
-use super::wires::AnswerBody;
 use crate::defaults;
 use crate::mcp::sse::{Decoder, Event};
 
 /// Events of at most [`defaults::EVENT_MAX`] bytes each.
 #[derive(Debug)]
 pub(crate) struct EventStream {
-    body: AnswerBody,
+    body: Incoming,
     decoder: Decoder,
     read: VecDeque<Event>,
     has_ended: bool,
@@ -21,7 +21,7 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     /// The events in `body`.
-    pub(crate) fn new(body: AnswerBody) -> Self {
+    pub(crate) fn new(body: Incoming) -> Self {
         Self {
             body,
             decoder: Decoder::new(defaults::EVENT_MAX),

@@ -4,11 +4,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{sleep, timeout};
 
 use super::ear::Ear;
@@ -19,7 +22,6 @@ use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
 use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
-use super::wires::{AnswerBody, Wires, host_of};
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::asking::Asking;
@@ -28,11 +30,8 @@ use crate::mcp::{Envelope, Kind, headers, message, notice};
 /// One server's endpoint with a connection pool of its own.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
-    wires: Wires,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     endpoint: HttpEndpoint,
-    /// What is asked for at the server: the address without its origin.
-    path: Uri,
-    host: Option<HeaderValue>,
 }
 
 /// A request on its way.
@@ -87,27 +86,27 @@ impl HttpPeer {
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(connect));
         connector.set_keepalive(Some(Duration::from_secs(30)));
-        let https: HttpsConnector<HttpConnector> = HttpsConnectorBuilder::new()
+        let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls_config(&endpoint)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        Ok(Self::over(Wires::new(https, endpoint.url.clone()), endpoint))
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .pool_max_idle_per_host(256)
+            .build(https);
+        Ok(Self { client, endpoint })
     }
 
     /// The same server at another address of its own, with the same connections.
     pub(crate) fn at(&self, url: Uri) -> Self {
-        let headers = self.endpoint.headers.clone();
-        Self::over(self.wires.clone(), HttpEndpoint { url, headers })
-    }
-
-    fn over(wires: Wires, endpoint: HttpEndpoint) -> Self {
-        let path = endpoint.url.path_and_query().cloned().map(Uri::from);
         Self {
-            wires,
-            path: path.unwrap_or_default(),
-            host: host_of(&endpoint.url),
-            endpoint,
+            client: self.client.clone(),
+            endpoint: HttpEndpoint {
+                url,
+                headers: self.endpoint.headers.clone(),
+            },
         }
     }
 
@@ -119,9 +118,6 @@ impl HttpPeer {
     /// The headers of every request to this server: the manifest's first, so that the protocol's own win.
     pub(crate) fn base_headers(&self) -> HeaderMap {
         let mut map = self.endpoint.headers.clone();
-        if let Some(host) = &self.host {
-            map.entry(HOST).or_insert_with(|| host.clone());
-        }
         map.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         map.insert(ACCEPT_ENCODING, IDENTITY);
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -212,13 +208,15 @@ impl HttpPeer {
         Ok(response.status().as_u16())
     }
 
-    async fn send(&self, method: HttpMethod, headers: HeaderMap, body: Bytes) -> Result<Response<AnswerBody>, Error> {
+    async fn send(&self, method: HttpMethod, headers: HeaderMap, body: Bytes) -> Result<Response<Incoming>, Error> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.path.clone();
+        *request.uri_mut() = self.endpoint.url.clone();
         *request.headers_mut() = headers;
-        let sent = self.wires.send(request).await;
-        sent.map_err(|e| Error::Connect(cause(&e)))
+        self.client
+            .request(request)
+            .await
+            .map_err(|e| Error::Connect(cause(&e)))
     }
 
     /// Reads an event stream up to the answer to `question`. One that breaks is read on where the server can do that.
@@ -322,7 +320,7 @@ fn classify(text: &[u8], question: &Question<'_>) -> Result<Seen, Error> {
     })
 }
 
-async fn opened(response: Response<AnswerBody>) -> Result<Opened, Error> {
+async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
     let status = response.status();
     let message = match media_type(&response) {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {

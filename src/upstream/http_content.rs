@@ -2,9 +2,9 @@
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Response};
+use hyper::body::Incoming;
 
 use super::error::Error;
-use super::wires::AnswerBody;
 use crate::mcp::printable;
 
 /// What the body of an answer is.
@@ -15,7 +15,7 @@ pub(super) enum MediaType {
 }
 
 /// What its headers say of the body of `response`.
-pub(super) fn media_type(response: &Response<AnswerBody>) -> MediaType {
+pub(super) fn media_type(response: &Response<Incoming>) -> MediaType {
     let essence = essence(response).unwrap_or_default();
     if essence.eq_ignore_ascii_case("application/json") {
         MediaType::Json
@@ -27,13 +27,13 @@ pub(super) fn media_type(response: &Response<AnswerBody>) -> MediaType {
 }
 
 /// The type of the content, without its parameters.
-fn essence(response: &Response<AnswerBody>) -> Option<&str> {
+fn essence(response: &Response<Incoming>) -> Option<&str> {
     let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
     value.split(';').next().map(str::trim)
 }
 
 /// What a successful answer is that cannot hold a message, if so. Of others the status says enough.
-pub(super) fn unexpected(response: &Response<AnswerBody>) -> Option<Error> {
+pub(super) fn unexpected(response: &Response<Incoming>) -> Option<Error> {
     if !response.status().is_success() {
         return None;
     }

@@ -40,7 +40,6 @@ mod task_changes;
 mod tasks;
 mod terms;
 mod verdict;
-mod wires;
 
 pub use caller::Owner;
 pub use capabilities::{Capabilities, Offer, Skills};
