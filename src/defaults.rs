@@ -272,8 +272,10 @@ pub const SEARCH_WORDS_MAX: usize = 32;
 pub const SEARCH_WORD_BYTES_MAX: usize = 64;
 /// Most values of a JSON text that is written as TOON; a longer one stays JSON.
 pub const TOON_VALUES_MAX: usize = 200_000;
-/// Most digits of a number that is written without its exponent: a few letters must not become many.
-pub const TOON_DIGITS_MAX: usize = 64;
+/// Most digits of a number that is written without its exponent.
+pub const TOON_DIGITS_MAX: usize = 1_024;
+/// TOON is at most so many times as long as its JSON, about: exponents are a short way to write long numbers.
+pub const TOON_GROWTH_MAX: usize = 4;
 
 /// Longest frontmatter of a `SKILL.md`.
 pub const FRONTMATTER_MAX: usize = 64 << 10;

@@ -139,7 +139,7 @@ fn only_names_that_clash_get_prefixes_where_naming_says_so_whatever_the_order() 
         let first = members.first().unwrap().name.clone();
         let index = with_naming(json!({"prefix": "OnConflict"}), members);
         let all = names(&index, Audience::EVERYBODY);
-        assert_eq!(all, ["one__search", "only_one", "two__search"]);
+        assert_eq!(all, ["one__search", "one__two__search", "only_one", "two__search"]);
         let (member, original) = owner(&index, "one__search").unwrap();
         assert_eq!(
             (original.as_str(), member),

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::edits::Edits;
 use super::object::{self, Members};
+use crate::defaults::{TOON_DIGITS_MAX, TOON_GROWTH_MAX};
 use json::Node;
 
 /// Why a text stays as it is.
@@ -35,6 +36,9 @@ pub enum ToonError {
     /// [`TOON_DIGITS_MAX`](crate::defaults::TOON_DIGITS_MAX).
     #[error("the JSON has a number that is too long without its exponent")]
     TooLong,
+    /// Written out, it is more than [`TOON_GROWTH_MAX`](crate::defaults::TOON_GROWTH_MAX) times as long.
+    #[error("the JSON is much shorter than its TOON")]
+    Grown,
 }
 
 impl ToonError {
@@ -46,6 +50,7 @@ impl ToonError {
             Self::TooMany => "TooMany",
             Self::Ambiguous => "Ambiguous",
             Self::TooLong => "TooLong",
+            Self::Grown => "Grown",
         }
     }
 }
@@ -57,6 +62,10 @@ impl ToonError {
 pub fn encode(json: &str) -> Result<String, ToonError> {
     let mut toon = Writer {
         out: String::with_capacity(json.len()),
+        most: json
+            .len()
+            .saturating_mul(TOON_GROWTH_MAX)
+            .saturating_add(TOON_DIGITS_MAX),
     };
     match json::parse(json)? {
         Node::Map(fields) => toon.fields(&fields, 0, false)?,
@@ -94,6 +103,8 @@ pub fn in_tool_result(result: &str) -> Cow<'_, str> {
 
 struct Writer {
     out: String,
+    /// Most bytes of it.
+    most: usize,
 }
 
 /// Members of an object, in their order.
@@ -205,6 +216,9 @@ impl Writer {
             Node::Text(text) if needs_quotes(text) => self.quoted(text),
             Node::Text(text) => self.out.push_str(text),
             Node::List(_) | Node::Map(_) => {}
+        }
+        if self.out.len() > self.most {
+            return Err(ToonError::Grown);
         }
         Ok(())
     }

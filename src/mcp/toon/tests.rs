@@ -245,3 +245,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn short_exponents_do_not_become_a_long_text() {
+    let many = format!("[{}]", vec!["1e1000"; 20_000].join(","));
+    assert_eq!(encode(&many), Err(ToonError::Grown));
+    assert!(encode("[1e1000]").is_ok());
+}
