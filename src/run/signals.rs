@@ -3,7 +3,8 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled by the first SIGINT or SIGTERM; the second ends the process as it would by default.
+/// A token that is cancelled by the first SIGINT or SIGTERM. A SIGINT after that ends the process as it would by default:
+/// somebody sits there. Who sends another SIGTERM gets no more than was asked for already.
 ///
 /// # Errors
 /// When signals cannot be received.
@@ -18,10 +19,7 @@ pub(crate) fn stop_token() -> std::io::Result<CancellationToken> {
             _ = terminate.recv() => {}
         }
         asked.cancel();
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        interrupt.recv().await;
         tracing::warn!("asked to stop a second time; ending at once");
         std::process::exit(130);
     });
