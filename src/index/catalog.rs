@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 
+use super::mended::without_nulls;
 use super::withheld::Withheld;
 use crate::defaults;
 use crate::mcp::{Era, Members, Method, ParamHeaders};
@@ -41,7 +42,7 @@ pub struct Catalog {
 pub struct Item {
     /// Its name or URI.
     pub key: String,
-    /// The whole entry, byte for byte.
+    /// The whole entry, byte for byte, but for null in place of what may be absent.
     pub raw: Box<RawValue>,
     /// Tells it from what the entry was at other times.
     pub stamp: u64,
@@ -145,6 +146,8 @@ impl Item {
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
+        // Frontmatter of skills is passed as it is.
+        let raw = if list == List::Skills { raw } else { without_nulls(raw) };
         (!key.is_empty()).then(|| Self {
             key,
             stamp: stamp(&raw),

@@ -6,6 +6,7 @@ mod described;
 pub mod findings;
 pub mod glob;
 pub mod instructions;
+mod mended;
 mod merged;
 pub mod meta_tool;
 pub mod naming;
