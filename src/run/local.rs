@@ -141,7 +141,10 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
     let (ready, readiness) = watch::channel(false);
     let mut tasks = vec![
         tokio::spawn(tell_progress(teller, endpoints, runtime.observations(), stop.clone())),
-        tokio::spawn(readiness::watch(runtime.observations(), ready)),
+        tokio::spawn(until_stopped(
+            readiness::watch(runtime.observations(), ready),
+            stop.clone(),
+        )),
     ];
     if let Some(gateway) = gateway {
         let sessions = Arc::clone(&sessions);
@@ -362,6 +365,11 @@ async fn tell_progress(
             changed = observations.changed() => if changed.is_err() { return },
         }
     }
+}
+
+/// Goes on with `work` for as long as nobody asks to stop.
+async fn until_stopped(work: impl Future<Output = ()>, stop: CancellationToken) {
+    stop.run_until_cancelled(work).await;
 }
 
 async fn wait_for(tasks: Vec<JoinHandle<()>>) {

@@ -514,3 +514,50 @@ async fn asked_to_stop_it_ends_streams_with_a_word_and_waits_for_none() {
     assert!(stopped.await.unwrap().success());
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
 }
+
+#[tokio::test]
+async fn asked_to_stop_while_a_server_still_starts_it_stops_at_once() {
+    let files = Files::new();
+    let path = files.path("hang.json");
+    std::fs::write(
+        &path,
+        r#"{"mcpServers": {"mute": {"command": "sleep", "args": ["30"]}}}"#,
+    )
+    .unwrap();
+    let up = Up::start(&[&path], |_| {});
+    up.endpoint("default").await;
+    let asked = Instant::now();
+    assert!(up.stop().await.success());
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn what_was_closed_is_not_open_once_its_federation_is_gone_from_the_files() {
+    let files = Files::new();
+    let servers = files.write_servers(&["one"], "first");
+    let federation = files.path("closed.yaml");
+    let closed = json!({
+        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "closed"},
+        "spec": {
+            "members": [{"name": "one", "server": {"name": "one"}}],
+            "access": {"apiKeys": {"secretRef": {"name": "keys"}}},
+        },
+    });
+    let keys =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"alice": "key"}});
+    std::fs::write(&federation, format!("{closed}\n---\n{keys}\n")).unwrap();
+    let up = Up::start(&[&servers, &federation], |_| {});
+    let url = up.endpoint("closed").await;
+    up.ready("one").await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let client = http::client();
+    let status = async || http::send(&client, http::legacy(&url, &list, [])).await.status;
+    assert_eq!(status().await, 401);
+    std::fs::write(&federation, "").unwrap();
+    let told = up.says("hold no MCPFederation any more", 0).await;
+    assert!(told.contains("write one down again"), "{told}");
+    assert_eq!(status().await, 401, "what ran before goes on");
+    let bare = url.replace("/default/closed/mcp", "/default/default/mcp");
+    let reply = http::send(&client, http::legacy(&bare, &list, [])).await;
+    assert_eq!(reply.status, 404);
+}
