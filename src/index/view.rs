@@ -80,11 +80,6 @@ impl View {
         }
     }
 
-    /// How many entries `list` has.
-    pub fn count(&self, list: List) -> usize {
-        self.list(list).lines.len()
-    }
-
     fn list(&self, list: List) -> &Listing {
         let [tools, resources, templates, prompts, skills] = &self.lists;
         match list {
