@@ -215,7 +215,10 @@ impl Index {
         let catalog = self.members.get(member).and_then(|member| member.catalog.as_deref());
         let is_known = catalog.is_some_and(|catalog| {
             catalog.tools.iter().any(|tool| tool.key == original)
-                || catalog.withheld.iter().any(|tool| tool.name == original)
+                || catalog
+                    .withheld
+                    .iter()
+                    .any(|entry| entry.list == List::Tools && entry.name == original)
         });
         if is_known {
             Standing::Withheld
