@@ -53,6 +53,8 @@ pub const RESUMPTIONS_IN_VAIN: usize = 5;
 pub const RESUMPTIONS_MAX: usize = 100;
 /// Most resources of one server that are subscribed to.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+/// Listens with one server that are held beside each other for what is subscribed to.
+pub const LISTENS_HELD_MAX: usize = 4;
 /// Longest URI of a resource that is subscribed to.
 pub const SUBSCRIPTION_URI_MAX: usize = 2_048;
 /// Changes of resources that are kept for those who pass them on; who does not keep up loses the oldest.
