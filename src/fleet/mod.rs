@@ -19,7 +19,7 @@ mod unresolved;
 pub mod variation;
 
 pub use access::{Access, ApiKeys, KeyDigest};
-pub use changes::{Changes, News, Place};
+pub use changes::{Changes, Hearing, News, Place};
 pub use discovery::DiscoveryPlan;
 pub use identity::IdentityPlan;
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};
