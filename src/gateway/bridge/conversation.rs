@@ -115,21 +115,21 @@ impl Conversation {
         &self.ear.lacks
     }
 
+    /// What is wrong with these answers to what the client was asked.
+    pub(super) fn wrong_answer(&self, responses: &Members<'_>) -> Option<String> {
+        wrong_answer(&self.pending, responses)
+    }
+
     /// Goes on with what the client answered, a JSON object.
     pub(super) async fn resume(mut self, asker: Asker<'_>, responses: Option<&str>) -> Answer {
         self.rounds += 1;
         let responses = responses.and_then(Members::parse).unwrap_or_default();
         for pending in std::mem::take(&mut self.pending) {
             match responses.get(&pending.key) {
-                Some(raw) if raw.get().starts_with('{') => {
+                Some(raw) => {
                     let said = Said::Result(raw.get().to_owned());
                     let said = questions::for_server(pending.asked.kind, said);
                     pending.asked.answer(said);
-                }
-                Some(_) => {
-                    drop(pending);
-                    tokio::spawn(self.end());
-                    return asker.refused("each member of params.inputResponses must be an object");
                 }
                 None if pending.asked.withdrawn().is_cancelled() => {}
                 None => self.pending.push(pending),
@@ -206,6 +206,16 @@ pub(super) struct Pending {
     /// Its params, in the words of the client's revision.
     pub(super) params: String,
     pub(super) asked: Asked,
+}
+
+/// What is wrong with these answers to what the client was asked.
+pub(super) fn wrong_answer(pending: &[Pending], responses: &Members<'_>) -> Option<String> {
+    pending.iter().find_map(|Pending { key, asked, .. }| {
+        let wrong = questions::wrong(asked.kind, responses.get(key)?.get())?;
+        Some(format!(
+            "params.inputResponses[{key:?}] {wrong}; the question is still open, answer it with the same requestState"
+        ))
+    })
 }
 
 /// Hears a server for a client that comes and goes.

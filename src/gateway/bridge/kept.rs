@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::conversation::{Conversation, Pending};
+use super::conversation::{Conversation, Pending, wrong_answer};
 use super::modern_client::Asker;
 use super::parked::Place;
 use super::questions;
@@ -115,10 +115,13 @@ impl Kept {
     }
 
     /// Passes on what the client answered, as far as it was asked. `None` if there is no such task.
-    pub(in crate::gateway) fn update(&self, name: &str, responses: &Members<'_>) -> Option<()> {
+    ///
+    /// # Errors
+    /// Says which answer is none; then none is passed on.
+    pub(in crate::gateway) fn update(&self, name: &str, responses: &Members<'_>) -> Option<Result<(), String>> {
         let state = Arc::clone(&self.lock().get(name)?.state);
-        locked(&state).answer(responses);
-        Some(())
+        let answered = locked(&state).answer(responses);
+        Some(answered)
     }
 
     /// Cancels the task, if it is not over. `None` if there is no such task.
@@ -216,18 +219,22 @@ impl State {
         self.updated = Timestamp::now();
     }
 
-    fn answer(&mut self, responses: &Members<'_>) {
+    fn answer(&mut self, responses: &Members<'_>) -> Result<(), String> {
+        if let Some(wrong) = wrong_answer(&self.pending, responses) {
+            return Err(wrong);
+        }
         for pending in std::mem::take(&mut self.pending) {
             match responses.get(&pending.key) {
-                Some(raw) if raw.get().starts_with('{') => {
+                Some(raw) => {
                     let said = Said::Result(raw.get().to_owned());
                     let said = questions::for_server(pending.asked.kind, said);
                     pending.asked.answer(said);
                 }
-                _ => self.pending.push(pending),
+                None => self.pending.push(pending),
             }
         }
         self.updated = Timestamp::now();
+        Ok(())
     }
 
     /// Ends it, once.
@@ -320,8 +327,16 @@ mod tests {
         state.ask(vec![first, second]);
         let both = r#"{"roots-1":{"method":"roots/list","params":{}},"roots-2":{"method":"roots/list","params":{}}}"#;
         assert_eq!(state.told("t").detail, Detail::Questions(both.to_owned()));
-        let answers = r#"{"roots-1":{"roots":[]},"roots-2":7,"other":{}}"#;
-        state.answer(&Members::parse(answers).unwrap());
+        let wrong = r#"{"roots-1":{"roots":[]},"roots-2":{"roots":7}}"#;
+        let wrong = state.answer(&Members::parse(wrong).unwrap()).unwrap_err();
+        assert!(wrong.contains("roots-2"), "{wrong}");
+        assert_eq!(
+            state.told("t").detail,
+            Detail::Questions(both.to_owned()),
+            "nothing is lost"
+        );
+        let answers = r#"{"roots-1":{"roots":[]},"other":{}}"#;
+        state.answer(&Members::parse(answers).unwrap()).unwrap();
         let answer = of_first.answer(Asking::Roots).await;
         assert_eq!(answer, Said::Result(r#"{"roots":[]}"#.to_owned()));
         let told = state.told("t");

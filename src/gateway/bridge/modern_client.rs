@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::conversation::Conversation;
 use super::lacks::{LackingEar, Lacks};
-use super::state::{self, Continued, Subject};
+use super::state::{self, Continued, Opened, Subject};
 use super::{Arrived, Hop, questions, tasks};
 use crate::defaults;
 use crate::gateway::answer::Answer;
@@ -51,9 +51,17 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     let Some(raw) = params.get("requestState") else {
         return asker.begin(responses).await;
     };
-    let opened = object::string(raw).and_then(|text| asker.open(&text));
+    let Some(opened) = object::string(raw).and_then(|text| asker.open(&text)) else {
+        return asker.refused(OVER);
+    };
+    // A wrong answer is refused before it uses up the question.
+    if let Continued::Parked(name) = &opened.continues
+        && let Some(wrong) = hop.request.bridge.parked.wrong_answer(*name, responses)
+    {
+        return asker.refused(&wrong);
+    }
     let server = &hop.member.server;
-    match opened {
+    match hop.request.bridge.used.take(opened, now()) {
         Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
             Some(conversation) => conversation.resume(asker, responses).await,
             None => asker.refused(WAITS_NO_MORE),
@@ -297,9 +305,8 @@ impl Asker<'_> {
         state::seal(continued, self.subject(), &*self.keys()?, now())
     }
 
-    fn open(&self, text: &str) -> Option<Continued> {
-        let used = &self.hop.request.bridge.used;
-        state::open(text, self.subject(), &*self.keys()?, used, now())
+    fn open(&self, text: &str) -> Option<Opened> {
+        state::open(text, self.subject(), &*self.keys()?, now())
     }
 }
 

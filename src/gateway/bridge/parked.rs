@@ -13,6 +13,7 @@ use super::Hop;
 use super::conversation::Conversation;
 use crate::defaults;
 use crate::gateway::session::SessionId;
+use crate::mcp::Members;
 use crate::upstream::share_of;
 
 /// Every call that waits for its client's next round.
@@ -62,6 +63,12 @@ impl Parked {
         let waiting = self.lock().remove(&name)?;
         waiting.expiry.abort();
         Some(waiting.conversation)
+    }
+
+    /// What is wrong with these answers, a JSON object, to what the call `name` waits for.
+    pub(super) fn wrong_answer(&self, name: SessionId, responses: Option<&str>) -> Option<String> {
+        let responses = Members::parse(responses?)?;
+        self.lock().get(&name)?.conversation.wrong_answer(&responses)
     }
 
     /// Lets `conversation` wait under `name`, in place of another one of its caller where that has its share; gives it

@@ -65,6 +65,30 @@ pub(super) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
     }
 }
 
+/// Why `json` is no answer to a question of this kind, in words for whoever gave it.
+pub(super) fn wrong(kind: Asking, json: &str) -> Option<&'static str> {
+    let Some(members) = Members::parse(json) else {
+        return Some("must be an object that names no member twice");
+    };
+    let begins_with = |name: &str, with| members.get(name).is_some_and(|raw| raw.get().starts_with(with));
+    match kind {
+        Asking::Elicitation => {
+            let action = members.string("action");
+            let is_known = matches!(action.as_deref(), Some("accept" | "decline" | "cancel"));
+            let has_content = members.get("content").is_some_and(|content| content.get() != "null");
+            match (is_known, has_content && !begins_with("content", '{')) {
+                (false, _) => Some("must have an action: accept, decline or cancel"),
+                (true, true) => Some("has a content that is no object"),
+                (true, false) => None,
+            }
+        }
+        Asking::Sampling => answer(kind, json)
+            .is_err()
+            .then_some("must have a role, and content that is known"),
+        Asking::Roots => (!begins_with("roots", '[')).then_some("must have roots, a list"),
+    }
+}
+
 fn answer(kind: Asking, result: &str) -> Result<Cow<'_, str>, Unaskable> {
     let has = |name| Members::parse(result).is_some_and(|members| members.string(name).is_some());
     match kind {
@@ -155,6 +179,29 @@ mod tests {
             };
             let expected = format!("answer to {} is malformed", kind.method());
             assert!(error.contains(&expected) && error.contains("-32603"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_to_who_gave_it() {
+        for (kind, json, is_right) in [
+            (Asking::Elicitation, "1", false),
+            (Asking::Elicitation, "{}", false),
+            (Asking::Elicitation, r#"{"action":"maybe"}"#, false),
+            (Asking::Elicitation, r#"{"action":"accept","content":[1]}"#, false),
+            (Asking::Elicitation, r#"{"action":"accept","content":{}}"#, true),
+            (Asking::Elicitation, r#"{"action":"decline","content":null}"#, true),
+            (Asking::Sampling, r#"{"content":{"type":"text","text":"t"}}"#, false),
+            (Asking::Sampling, r#"{"role":"assistant","content":"t"}"#, false),
+            (
+                Asking::Sampling,
+                r#"{"role":"assistant","model":"m","content":{"type":"text","text":"t"}}"#,
+                true,
+            ),
+            (Asking::Roots, r#"{"roots":{}}"#, false),
+            (Asking::Roots, r#"{"roots":[]}"#, true),
+        ] {
+            assert_eq!(wrong(kind, json).is_none(), is_right, "{kind:?} {json}");
         }
     }
 

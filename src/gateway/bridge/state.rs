@@ -1,5 +1,8 @@
 //! The state that a Modern client carries from one round of a request to the next: sealed, so that it holds for this
 //! request of this client alone, and only once (2026-07-28, multi round-trip requests).
+//!
+//! It is signed and not encrypted: what stands in it is the client's own name, that of a server, and what this server gave
+//! the client to carry, as it would have done without us. Nothing that is not to be read by the client may be put into it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -69,15 +72,18 @@ pub(super) fn seal(continued: Continued, subject: Subject<'_>, keys: &Federation
     Some(format!("{claims}.{signature}"))
 }
 
-/// What `state` continues, if it was sealed for `subject`, has not expired at `now`, and was not used before. To open
-/// it is to use it.
-pub(super) fn open(
-    state: &str,
-    subject: Subject<'_>,
-    keys: &FederationKeys,
-    used: &Used,
-    now: u64,
-) -> Option<Continued> {
+/// A state that was read.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// What it continues.
+    pub(super) continues: Continued,
+    expires: u64,
+    name: SessionId,
+}
+
+/// What `state` continues, if it was sealed for `subject` and has not expired at `now`. It is to be [used](Used::take)
+/// once.
+pub(super) fn open(state: &str, subject: Subject<'_>, keys: &FederationKeys, now: u64) -> Option<Opened> {
     let (claims, signature) = state.split_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
     if !keys.has_signed_state(claims.as_bytes(), &signature) {
@@ -88,7 +94,11 @@ pub(super) fn open(
         && claims.sub.as_deref() == subject.principal
         && claims.request == fingerprint(subject)
         && now <= claims.exp;
-    (is_meant && used.mark(claims.exp, claims.jti, now)).then_some(claims.continues)
+    is_meant.then_some(Opened {
+        continues: claims.continues,
+        expires: claims.exp,
+        name: claims.jti,
+    })
 }
 
 impl Default for Used {
@@ -98,6 +108,11 @@ impl Default for Used {
 }
 
 impl Used {
+    /// What `opened` continues, if it was not used before. Now it is.
+    pub(super) fn take(&self, opened: Opened, now: u64) -> Option<Continued> {
+        self.mark(opened.expires, opened.name, now).then_some(opened.continues)
+    }
+
     /// Marks a state as used; false if it was already.
     fn mark(&self, expires: u64, name: SessionId, now: u64) -> bool {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +219,8 @@ mod tests {
 
     fn opened(state: &str, request: &Request, now: u64) -> Option<Continued> {
         with_subject(request, |subject| {
-            open(state, subject, &keys(ROOT, request.0), &Used::default(), now)
+            let opened = open(state, subject, &keys(ROOT, request.0), now)?;
+            Used::default().take(opened, now)
         })
     }
 
@@ -243,10 +259,8 @@ mod tests {
     #[test]
     fn a_forged_state_is_none() {
         let (_, state) = sealed();
-        let other = with_subject(&CALL, |subject| {
-            open(&state, subject, &keys(&[7; 32], "ns/fed"), &Used::default(), NOW)
-        });
-        assert_eq!(other, None);
+        let other = with_subject(&CALL, |subject| open(&state, subject, &keys(&[7; 32], "ns/fed"), NOW));
+        assert!(other.is_none());
         for place in 0..state.len() {
             let mut forged = state.clone().into_bytes();
             forged[place] = if forged[place] == b'A' { b'B' } else { b'A' };
@@ -289,7 +303,8 @@ mod tests {
         let used = Used::default();
         let open = || {
             with_subject(&CALL, |subject| {
-                open(&state, subject, &keys(ROOT, "ns/fed"), &used, NOW)
+                let opened = open(&state, subject, &keys(ROOT, "ns/fed"), NOW)?;
+                used.take(opened, NOW)
             })
         };
         assert!(open().is_some());

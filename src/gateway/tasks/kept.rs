@@ -4,7 +4,7 @@ use super::{Errand, has_responses, unknown, without_responses};
 use crate::gateway::answer::Answer;
 use crate::gateway::bridge::KeptDetail;
 use crate::mcp::task::{Detail, Kind, Task};
-use crate::mcp::{Members, Method};
+use crate::mcp::{Members, Method, RpcError};
 
 /// Carries out what a client asks of such a task.
 pub(super) fn carry(errand: Errand<'_>) -> Answer {
@@ -15,7 +15,10 @@ pub(super) fn carry(errand: Errand<'_>) -> Answer {
         Method::TasksUpdate => {
             let responses = request.params.get("inputResponses");
             let responses = responses.and_then(|raw| Members::parse(raw.get())).unwrap_or_default();
-            acknowledged(errand, kept.update(name, &responses))
+            match kept.update(name, &responses) {
+                Some(Err(wrong)) => Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, wrong)),
+                answered => acknowledged(errand, answered.map(|_| ())),
+            }
         }
         Method::TasksCancel => acknowledged(errand, kept.cancel(name)),
         _ => {
