@@ -11,6 +11,8 @@ pub struct Event {
     pub id: Option<String>,
     /// The pause before reconnecting that the server asks for, in milliseconds.
     pub retry: Option<u64>,
+    /// The last bytes of an event that was larger than allowed; of its data only the first ones are there then.
+    pub tail: Option<Vec<u8>>,
 }
 
 /// Reads events from chunks cut anywhere.
@@ -22,6 +24,16 @@ pub struct Decoder {
     has_data: bool,
     after_cr: bool,
     at_start: bool,
+    skips: bool,
+    skipped: Option<Skipped>,
+}
+
+/// An event that is passed over.
+#[derive(Debug, Default)]
+struct Skipped {
+    tail: Vec<u8>,
+    /// Whether anything stands in its line so far.
+    has_line: bool,
 }
 
 /// An event or a line was larger than allowed.
@@ -39,7 +51,14 @@ impl Decoder {
             has_data: false,
             after_cr: false,
             at_start: true,
+            skips: false,
+            skipped: None,
         }
+    }
+
+    /// From now on an event that is too large is no error: only its beginning and its end are kept.
+    pub fn skip_too_large(&mut self) {
+        self.skips = true;
     }
 
     /// Takes the next bytes of the stream and appends the events they complete to `events`.
@@ -51,8 +70,7 @@ impl Decoder {
         while let Some(end) = chunk.iter().position(|b| matches!(b, b'\n' | b'\r')) {
             let (head, rest) = chunk.split_at(end);
             self.extend(head)?;
-            let line = std::mem::take(&mut self.line);
-            self.take_line(&line, events)?;
+            self.end_line(events)?;
             chunk = match rest {
                 [b'\r'] => {
                     self.after_cr = true;
@@ -67,16 +85,54 @@ impl Decoder {
 
     /// Ends the stream: an event that lacks its closing blank line is delivered all the same.
     pub fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), EventTooLarge> {
-        let line = std::mem::take(&mut self.line);
-        self.take_line(&line, events)?;
-        self.take_line(b"", events)
+        self.end_line(events)?;
+        self.end_line(events)
+    }
+
+    fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), EventTooLarge> {
+        let Some(skipped) = &mut self.skipped else {
+            let line = std::mem::take(&mut self.line);
+            return self.take_line(&line, events);
+        };
+        if !std::mem::take(&mut skipped.has_line) {
+            let mut event = std::mem::take(&mut self.event);
+            event.tail = self.skipped.take().map(|skipped| skipped.tail);
+            self.has_data = false;
+            events.push(event);
+        }
+        Ok(())
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {
+        if let Some(skipped) = &mut self.skipped {
+            skipped.push(bytes);
+            return Ok(());
+        }
         if self.line.len() + self.event.data.len() + bytes.len() > self.limit {
-            return Err(EventTooLarge(self.limit));
+            return self.overflow(bytes);
         }
         self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The event is too large by these bytes of its line.
+    fn overflow(&mut self, more: &[u8]) -> Result<(), EventTooLarge> {
+        if !self.skips {
+            return Err(EventTooLarge(self.limit));
+        }
+        let line = std::mem::take(&mut self.line);
+        let mut skipped = Skipped::default();
+        skipped.push(&line);
+        skipped.push(more);
+        self.skipped = Some(skipped);
+        let data = &mut self.event.data;
+        if data.is_empty() {
+            let start: Vec<u8> = line.iter().chain(more).take(KEPT + b"data: ".len()).copied().collect();
+            let value = start.strip_prefix(b"data:").unwrap_or_default();
+            data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
+        }
+        data.truncate(KEPT);
+        data.shrink_to_fit();
         Ok(())
     }
 
@@ -103,7 +159,10 @@ impl Decoder {
                     self.event.data.push(b'\n');
                 }
                 if self.event.data.len() + value.len() > self.limit {
-                    return Err(EventTooLarge(self.limit));
+                    self.overflow(value)?;
+                    // Its line is over.
+                    self.skipped.iter_mut().for_each(|skipped| skipped.has_line = false);
+                    return Ok(());
                 }
                 self.event.data.extend_from_slice(value);
             }
@@ -115,6 +174,19 @@ impl Decoder {
         Ok(())
     }
 }
+
+impl Skipped {
+    fn push(&mut self, bytes: &[u8]) {
+        self.has_line |= !bytes.is_empty();
+        let last = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
+        let surplus = (self.tail.len() + last.len()).saturating_sub(KEPT);
+        self.tail.drain(..surplus.min(self.tail.len()));
+        self.tail.extend_from_slice(last);
+    }
+}
+
+/// As many bytes of the beginning, and of the end, of an event that is too large are kept.
+const KEPT: usize = 512;
 
 /// One event that carries `message`; line ends in it become lines of data. `id` is what to resume from.
 pub fn encode(message: &[u8], id: Option<&str>) -> Vec<u8> {
@@ -202,5 +274,32 @@ mod tests {
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             prop_assert_eq!(decode(&[bytes]), decode(&single));
         }
+    }
+
+    #[test]
+    fn an_event_that_is_too_large_is_passed_over_and_the_next_one_comes() {
+        let long = "x".repeat(5_000);
+        let stream = format!(
+            "data: a\n\nevent: message\nid: 7\ndata: {{\"id\":1,\"r\":\"{long}\"}}\n\ndata: first\ndata: {long}\n\ndata: b\n\n"
+        );
+        for size in [1, 7, 300, 20_000] {
+            let mut decoder = Decoder::new(1_000);
+            decoder.skip_too_large();
+            let mut events = Vec::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                decoder.push(chunk, &mut events).unwrap();
+            }
+            let [a, large, lines, b] = &*events else {
+                panic!("{} events", events.len())
+            };
+            assert_eq!((&*a.data, &*b.data), (&b"a"[..], &b"b"[..]));
+            assert!(a.tail.is_none() && b.tail.is_none());
+            assert!(large.data.starts_with(b"{\"id\":1,\"r\":\"x") && large.data.len() <= KEPT);
+            assert!(large.tail.as_ref().unwrap().ends_with(b"x\"}"));
+            assert_eq!((&*large.kind, large.id.as_deref()), ("message", Some("7")));
+            assert!(lines.data.starts_with(b"first") && lines.tail.is_some());
+        }
+        let mut strict = Decoder::new(1_000);
+        assert!(strict.push(stream.as_bytes(), &mut Vec::new()).is_err());
     }
 }

@@ -30,6 +30,11 @@ impl EventStream {
         }
     }
 
+    /// From now on an event that is too large is passed over, and only its beginning and its end are given.
+    pub(crate) fn skip_too_large(&mut self) {
+        self.decoder.skip_too_large();
+    }
+
     /// The next event, or `None` at the end. Nothing is lost when the future is dropped.
     ///
     /// # Errors

@@ -207,6 +207,28 @@ async fn a_stream_that_ends_fails_its_calls_and_is_opened_again() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_large_fails_its_call_and_no_other() {
+    let (server, streams) = old("/messages?session=SESSION").await;
+    let gateway = ready(by(HttpTransport::OldSse, &server)).await;
+    let large = gateway.legacy("tools/call", json!({"name": "s__hang"}));
+    let other = async {
+        while server.seen_of("tools/call").is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let id = server.seen_of("tools/call")[0].body["id"].clone();
+        let text = "x".repeat(17 << 20);
+        streams.say("1", json!({"jsonrpc": "2.0", "id": id, "result": {"text": text}}));
+        gateway.modern("tools/call", json!({"name": "s__echo"})).await
+    };
+    let (large, other) = tokio::join!(large, other);
+    let told = large["error"]["message"].as_str().unwrap();
+    assert!(told.contains("larger than 16777216 bytes"), "{large}");
+    assert_eq!(other["result"]["content"][0]["text"], "echo", "{other}");
+    let streams = server.seen().into_iter().filter(|seen| seen.http == Method::GET);
+    assert_eq!(streams.count(), 1, "the stream goes on");
+}
+
+#[tokio::test]
 async fn a_call_that_is_given_up_is_cancelled_and_a_ping_is_answered() {
     let (server, streams) = old("/messages?session=SESSION").await;
     let gateway = ready(by(HttpTransport::OldSse, &server)).await;

@@ -22,7 +22,7 @@ struct State {
 #[derive(Debug)]
 struct Call {
     ear: Option<Arc<dyn Ear>>,
-    answer: oneshot::Sender<Bytes>,
+    answer: oneshot::Sender<Result<Bytes, Error>>,
 }
 
 /// One call that waits; to drop it is to forget it.
@@ -30,7 +30,7 @@ struct Call {
 pub(super) struct Waiting<'a> {
     calls: &'a Calls,
     id: u64,
-    answer: oneshot::Receiver<Bytes>,
+    answer: oneshot::Receiver<Result<Bytes, Error>>,
 }
 
 impl Calls {
@@ -55,10 +55,19 @@ impl Calls {
 
     /// Hands `message` to the call that waits for `id`, if one does.
     pub(super) fn answer(&self, id: u64, message: Bytes) {
+        self.settle(id, Ok(message));
+    }
+
+    /// Ends the call that waits for `id`, if one does.
+    pub(super) fn fail(&self, id: u64, error: Error) {
+        self.settle(id, Err(error));
+    }
+
+    fn settle(&self, id: u64, answer: Result<Bytes, Error>) {
         let call = self.lock().waiting.remove(&id);
         if let Some(call) = call {
             // It may be gone by now.
-            drop(call.answer.send(message));
+            drop(call.answer.send(answer));
         }
     }
 
@@ -85,7 +94,7 @@ impl Calls {
 impl Waiting<'_> {
     /// Waits for the answer. Nothing is lost when the future is dropped.
     pub(super) async fn answer(&mut self) -> Result<Bytes, Error> {
-        (&mut self.answer).await.map_err(|_| Error::CutOff)
+        (&mut self.answer).await.map_err(|_| Error::CutOff)?
     }
 }
 
@@ -108,6 +117,9 @@ mod tests {
         calls.answer(1, "b".into());
         calls.answer(7, "c".into());
         assert_eq!(first.answer().await, Ok("a".into()));
+        let mut large = calls.add(9, None).unwrap();
+        calls.fail(9, Error::TooLarge(1));
+        assert_eq!(large.answer().await, Err(Error::TooLarge(1)));
         calls.end();
         assert_eq!(second.answer().await, Err(Error::CutOff));
         assert_eq!(calls.add(3, None).unwrap_err(), Error::SessionLost);

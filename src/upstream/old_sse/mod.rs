@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::calls::Calls;
+use super::cut::Cut;
 use super::error::Error;
 use super::event_stream::EventStream;
 use super::http::{HttpPeer, Opened};
@@ -22,6 +23,7 @@ use super::known::Known;
 use super::questions::{Begun, Heard, Questions};
 use super::stdio::incoming::{self, Incoming};
 use crate::defaults;
+use crate::mcp::sse::Event;
 use crate::mcp::{Envelope, Id};
 
 /// A connection by the old transport. The stream is closed when it is dropped.
@@ -128,6 +130,8 @@ async fn begin(http: &HttpPeer) -> Result<(EventStream, Uri), Error> {
         } => return Err(Error::Auth(status)),
         Opened::Other { status, .. } => return Err(Error::Status(status)),
     };
+    // The stream is everybody's: an answer that is too large fails its call, and no other.
+    events.skip_too_large();
     while let Some(event) = events.next().await? {
         if event.kind != "endpoint" {
             continue;
@@ -157,6 +161,9 @@ impl Reader {
         let opened = Instant::now();
         let broke = loop {
             match events.next().await {
+                Ok(Some(Event {
+                    data, tail: Some(tail), ..
+                })) => self.passed_over(&data, &tail),
                 Ok(Some(event)) => {
                     if event.message().is_some() {
                         for message in incoming::read(&Bytes::from(event.data)) {
@@ -176,6 +183,17 @@ impl Reader {
             broke
         };
         self.shared.ended.send_replace(Some(ended));
+    }
+
+    /// A message was too large, of which this is the beginning and the end.
+    fn passed_over(&self, head: &[u8], tail: &[u8]) {
+        self.known.metrics.skipped();
+        let mut cut = Cut::new(head);
+        cut.push(tail);
+        match cut.answers() {
+            Some(id) => self.shared.calls.fail(id, Error::TooLarge(defaults::EVENT_MAX)),
+            None => tracing::warn!(most = defaults::EVENT_MAX, "a message that is larger is passed over"),
+        }
     }
 
     async fn take(&self, message: Incoming) {
