@@ -128,7 +128,8 @@ pub const STREAMS_MAX: usize = 8_192;
 pub const LISTENS_MAX: usize = 1_024;
 /// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
-/// Requests, and streams, of one client on a channel that are at work at a time; further ones are refused.
+/// Requests of one client on a channel that are at work at a time; further ones are refused. Streams are counted as
+/// [`LISTENS_MAX`] says.
 pub const CHANNEL_REQUESTS_MAX: usize = 128;
 /// Messages that may wait for a client on a channel to read; answers wait for room.
 pub const CHANNEL_QUEUE: usize = 64;

@@ -1,6 +1,7 @@
 //! A federation over the pipes of this process, for hosts that start their servers (2025-11-25, transports; 2026-07-28,
 //! transports): one message a line in, one message a line out, and nothing else.
 
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use super::visit::Shared;
 use super::wishes::Wishes;
 use crate::defaults;
 use crate::fleet::Fleet;
+use crate::upstream::cut::Cut;
 use crate::upstream::lines::{Line, Lines, one_line};
 
 /// What is served to the client at the other end of the pipes.
@@ -42,8 +44,9 @@ pub struct Pipes {
 }
 
 impl Pipes {
-    /// Serves the client that writes `input` and reads `output`, until `input` ends, `output` is closed, or the process
-    /// is asked to stop. Requests that are at work then get a short time to finish.
+    /// Serves the client that writes `input` and reads `output`, from when `served` is there, until `input` ends, `output`
+    /// is closed, or the process is asked to stop. Requests that are at work then get a short time to finish; what came
+    /// before the end of `input` is answered, however early that was.
     ///
     /// # Errors
     /// The system gives no random bytes.
@@ -51,7 +54,22 @@ impl Pipes {
         self,
         input: impl AsyncRead + Unpin + Send + 'static,
         output: impl AsyncWrite + Unpin + Send + 'static,
+        served: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        let (taken, incoming) = mpsc::channel(1);
+        let mut reading = AbortOnDropHandle::new(tokio::spawn(read(input, taken)));
+        let left_silently = async {
+            drop((&mut reading).await);
+            if !incoming.is_empty() {
+                pending().await
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Ok(()),
+            () = served => {}
+            () = left_silently => return Ok(()),
+        }
         let hub = Arc::new(SessionHub::new());
         let shared = Shared {
             fleet: self.fleet,
@@ -62,7 +80,6 @@ impl Pipes {
             stop: self.stop.clone(),
         };
         let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
-        let (taken, incoming) = mpsc::channel(1);
         let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
         let talk = Talk::new(
@@ -73,7 +90,6 @@ impl Pipes {
             Arc::new(channel),
         );
         let writing = AbortOnDropHandle::new(tokio::spawn(write(outgoing, output)));
-        let reading = AbortOnDropHandle::new(tokio::spawn(read(input, taken)));
         talk.go_on(incoming, defaults::CHANNEL_GRACE).await;
         drop(reading);
         // A client that does not read holds up nothing.
@@ -86,14 +102,25 @@ impl Pipes {
 
 async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
     let mut lines = Lines::new(BufReader::new(input), defaults::REQUEST_BODY_MAX);
+    let mut is_first = true;
     loop {
         let incoming = match lines.next().await {
             Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-            Ok(Some(Line::Whole(line))) => Incoming::Message(Bytes::from(line), None),
-            Ok(Some(Line::Cut(_))) => match lines.skip_rest().await {
-                Ok(()) => Incoming::TooLarge,
-                Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),
-            },
+            Ok(Some(Line::Whole(mut line))) => {
+                // Some shells begin what they write with a byte order mark.
+                if std::mem::take(&mut is_first) && line.starts_with(BYTE_ORDER_MARK) {
+                    line.drain(..BYTE_ORDER_MARK.len());
+                }
+                Incoming::Message(Bytes::from(line), None)
+            }
+            Ok(Some(Line::Cut(line))) => {
+                let mut cut = Cut::new(&line);
+                drop(line);
+                match lines.pass_rest(|part| cut.push(part)).await {
+                    Ok(()) => Incoming::TooLarge(cut.asks()),
+                    Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),
+                }
+            }
             Ok(None) => return,
             Err(error) => return tracing::debug!(%error, "the client's messages cannot be read any more"),
         };
@@ -102,6 +129,9 @@ async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
         }
     }
 }
+
+/// In UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Writes each message as a line. When that fails, nobody can be told anything any more, and the talk ends.
 async fn write(mut outgoing: mpsc::Receiver<Bytes>, output: impl AsyncWrite + Unpin) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::poll;
 use http::{HeaderMap, StatusCode};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, timeout};
 
@@ -30,8 +30,9 @@ use crate::metrics::Outcome;
 pub(super) enum Incoming {
     /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
     Message(Bytes, Option<OwnedSemaphorePermit>),
-    /// One that is larger than it may be, and was not kept.
-    TooLarge,
+    /// One that is larger than it may be, and was not kept; with the id of the request that it is, as it was written, if
+    /// that is known.
+    TooLarge(Option<String>),
 }
 
 /// The talk with one client on its channel.
@@ -43,6 +44,8 @@ pub(super) struct Talk {
     channel: Arc<Channel>,
     /// Requests at work, and streams.
     running: JoinSet<()>,
+    /// Places for requests at work. Streams have theirs where listens are counted.
+    places: Arc<Semaphore>,
 }
 
 impl Talk {
@@ -62,6 +65,7 @@ impl Talk {
             headers,
             channel,
             running: JoinSet::new(),
+            places: Arc::new(Semaphore::new(defaults::CHANNEL_REQUESTS_MAX)),
         }
     }
 
@@ -97,18 +101,21 @@ impl Talk {
         let visit = self.visit(federation);
         let (message, place) = match incoming {
             Incoming::Message(message, place) => (message, place),
-            Incoming::TooLarge => {
+            Incoming::TooLarge(id) => {
                 let text = format!("a message has at most {} bytes", defaults::REQUEST_BODY_MAX);
-                return self.refuse(&visit, None, RpcError::INVALID_REQUEST, text).await;
+                let id = id.as_deref().and_then(|id| serde_json::from_str(id).ok());
+                let id = id.and_then(Id::from_raw);
+                return self.refuse(&visit, id, RpcError::INVALID_REQUEST, text).await;
             }
         };
-        let is_crowded = self.running.len() >= defaults::CHANNEL_REQUESTS_MAX;
+        let at_work = Arc::clone(&self.places).try_acquire_owned().ok();
+        let is_crowded = at_work.is_none();
         if let Some(id) = is_crowded.then(|| requested(&message)).flatten() {
             let most = defaults::CHANNEL_REQUESTS_MAX;
             let text = format!("{most} requests are at work already; wait for the answer to one of them");
             return self.refuse(&visit, Some(id), RpcError::INTERNAL, text).await;
         }
-        let mut answering = Box::pin(answer(visit, message, self.channel.out().clone(), place));
+        let mut answering = Box::pin(answer(visit, message, self.channel.out().clone(), (place, at_work)));
         // What comes next may cancel this one, so that it must have begun before that is looked at.
         if poll!(answering.as_mut()).is_ready() {
             return;
@@ -191,8 +198,11 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
     }
 }
 
-/// Answers one message to `out`, and gives its place back.
-async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, place: Option<OwnedSemaphorePermit>) {
+/// The places that a message takes until it is answered, or its answer is a stream.
+type Places = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
+
+/// Answers one message to `out`, and gives its places back.
+async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: Places) {
     let line = Line::new();
     let worked = async {
         let finished = rpc::work(Arc::new(visit), message, line.clone(), true).await;
@@ -207,10 +217,10 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, place: O
         None
     };
     let (events, ()) = tokio::join!(worked, pass_line_on(&line, &out));
+    drop(places);
     if let Some(events) = events {
         pass_on(events, out).await;
     }
-    drop(place);
 }
 
 /// Sends what is said on `line`, to its end.

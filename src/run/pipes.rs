@@ -56,11 +56,7 @@ pub(crate) async fn serve(
                 .await,
         );
     };
-    tokio::select! {
-        () = stop.cancelled() => return,
-        () = served => {}
-    }
-    if let Err(error) = pipes.serve(tokio::io::stdin(), tokio::io::stdout()).await {
+    if let Err(error) = pipes.serve(tokio::io::stdin(), tokio::io::stdout(), served).await {
         tracing::error!(%error, "standard input and output cannot be served");
     }
     stop.cancel();

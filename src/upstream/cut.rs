@@ -37,42 +37,60 @@ impl Cut {
         if !members.is_answer {
             return None;
         }
+        let id = members.id.or_else(|| id_at_end(&self.tail))?;
+        id.parse().ok()
+    }
+
+    /// The id of the request that it is, as it was written, if it is one and that can be told.
+    pub(crate) fn asks(&self) -> Option<String> {
+        let members = Beginning::read(&self.head)?;
+        if members.is_answer {
+            return None;
+        }
         members.id.or_else(|| id_at_end(&self.tail))
     }
 }
 
-/// The members before the first one that is neither a string nor a number.
+/// The members up to the one that tells what the message is, and an id right behind that.
 struct Beginning {
-    id: Option<u64>,
+    /// As it was written.
+    id: Option<String>,
     is_answer: bool,
 }
 
 impl Beginning {
     fn read(head: &[u8]) -> Option<Self> {
-        let mut id = None;
+        let mut members = Self {
+            id: None,
+            is_answer: false,
+        };
+        let mut is_told = false;
         let mut rest = head.trim_ascii_start().strip_prefix(b"{")?;
         loop {
-            let (name, behind) = string(rest.trim_ascii_start())?;
-            let value = behind.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-            if matches!(name, b"result" | b"error") {
-                return Some(Self { id, is_answer: true });
-            }
-            let behind = match value {
-                [b'"', ..] => string(value)?.1,
-                [b'0'..=b'9', ..] => {
-                    let end = value.iter().position(|b| !b.is_ascii_digit())?;
-                    let (number, behind) = value.split_at(end);
-                    if name == b"id" {
-                        id = std::str::from_utf8(number).ok()?.parse().ok();
-                    }
-                    behind
-                }
-                _ => return None,
+            let Some((name, behind)) = string(rest.trim_ascii_start()) else {
+                return is_told.then_some(members);
             };
-            if name == b"method" {
-                return Some(Self { id, is_answer: false });
+            let value = behind.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+            match name {
+                b"result" | b"error" => {
+                    members.is_answer = true;
+                    return Some(members);
+                }
+                b"params" => return Some(members),
+                _ => {}
             }
-            rest = behind.trim_ascii_start().strip_prefix(b",")?;
+            let Some((scalar, behind)) = scalar(value) else {
+                return is_told.then_some(members);
+            };
+            match name {
+                b"id" => members.id = std::str::from_utf8(scalar).ok().map(str::to_owned),
+                b"method" => is_told = true,
+                _ => {}
+            }
+            match behind.trim_ascii_start().strip_prefix(b",") {
+                Some(behind) => rest = behind,
+                None => return is_told.then_some(members),
+            }
         }
     }
 }
@@ -85,16 +103,36 @@ fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((string, rest.strip_prefix(b"\"")?))
 }
 
+/// A string without escapes, with its quotes, or a whole number, and what stands behind it.
+fn scalar(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    if let Some((inner, _)) = string(text) {
+        return text.split_at_checked(inner.len() + 2);
+    }
+    let end = text.iter().position(|b| !matches!(b, b'-' | b'0'..=b'9'))?;
+    (end > 0).then(|| text.split_at(end))
+}
+
 /// The id that is the last member. What stands right before the last brace is a member of the message itself, and a
-/// number there is no part of a string.
-fn id_at_end(tail: &[u8]) -> Option<u64> {
+/// number there, or a string whose quotes are not escaped, is no part of another string.
+fn id_at_end(tail: &[u8]) -> Option<String> {
     let text = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
-    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let (before, number) = text.split_at(text.len() - digits);
+    let length = match text.strip_suffix(b"\"") {
+        Some(open) => {
+            let inner = open.iter().rev().position(|b| matches!(b, b'"' | b'\\'))?;
+            inner + 2
+        }
+        None => text
+            .iter()
+            .rev()
+            .take_while(|b| matches!(b, b'-' | b'0'..=b'9'))
+            .count(),
+    };
+    let (before, id) = text.split_at_checked(text.len().checked_sub(length)?)?;
     let name = before.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
     let before = name.strip_suffix(b"\"id\"")?.trim_ascii_end();
     before.strip_suffix(b",")?;
-    std::str::from_utf8(number).ok()?.parse().ok()
+    let id = std::str::from_utf8(id).ok().filter(|id| !id.is_empty())?;
+    Some(id.to_owned())
 }
 
 #[cfg(test)]
@@ -145,6 +183,49 @@ mod tests {
             ("{", "}"),
         ] {
             assert_eq!(answers(head, tail), None, "{head} {tail}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_known_by_an_id_at_its_beginning_or_end() {
+        let asks = |head: &str, tail: &str| {
+            let mut cut = Cut::new(head.as_bytes());
+            cut.push(&[b'x'; 1000]);
+            cut.push(tail.as_bytes());
+            cut.asks()
+        };
+        for (head, tail, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"#,
+                "}}",
+                Some("7"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"tools/call","id":"a-1","params":{"#,
+                "}}",
+                Some("\"a-1\""),
+            ),
+            (
+                r#"{"method":"tools/call","params":{"#,
+                r#"},"jsonrpc":"2.0","id":12}"#,
+                Some("12"),
+            ),
+            (
+                r#"{"method":"tools/call","params":{"#,
+                r#"},"jsonrpc":"2.0","id":"u"} "#,
+                Some("\"u\""),
+            ),
+            (r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"#, "}}", None),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"#, "}}", None),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","params":"x"#,
+                r#",\"id\":\"u\"}"#,
+                None,
+            ),
+            (r#"{"jsonrpc":"2.0","method":"m","params":"x"#, r#"\",\"id\":7}""#, None),
+            ("[1", "]", None),
+        ] {
+            assert_eq!(asks(head, tail).as_deref(), expected, "{head} {tail}");
         }
     }
 

@@ -6,7 +6,7 @@ pub mod capabilities;
 mod carrying;
 pub(crate) mod child_log;
 mod connection;
-mod cut;
+pub(crate) mod cut;
 mod ear;
 pub mod endpoint;
 pub mod error;

@@ -266,10 +266,67 @@ async fn malformed_lines_are_answered_and_end_nothing() {
     host.input.as_mut().unwrap().write_all(b"\"\xff\"\n").await.unwrap();
     assert_eq!(host.next().await["error"]["code"], -32700);
     let long = "x".repeat(5 << 20);
-    host.write(&long).await;
-    assert_eq!(host.next().await["error"]["code"], -32600);
+    for (line, id) in [
+        (long.clone(), Value::Null),
+        (
+            format!(r#"{{"jsonrpc":"2.0","id":"early","method":"m","params":{{"x":"{long}"}}}}"#),
+            json!("early"),
+        ),
+        (
+            format!(r#"{{"method":"m","params":{{"x":"{long}"}},"jsonrpc":"2.0","id":77}}"#),
+            json!(77),
+        ),
+    ] {
+        host.asked.push(json!({"jsonrpc": "2.0", "id": id, "method": "m"}));
+        host.write(&line).await;
+        let answer = host.next().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32600)));
+    }
     host.legacy(1, "ping", json!({})).await;
     assert_eq!(host.next().await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_before_the_first_message_is_passed_over() {
+    let mut host = Host::start();
+    host.input.as_mut().unwrap().write_all(b"\xef\xbb\xbf").await.unwrap();
+    host.legacy(1, "ping", json!({})).await;
+    assert_eq!(host.next().await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_host_that_leaves_before_it_said_anything_waits_for_no_server() {
+    let files = TempDir::new().unwrap();
+    let path = files.path().join("mcp.json");
+    let slow = json!({"mcpServers": {"s": {"command": "sleep", "args": ["60"]}}});
+    std::fs::write(&path, slow.to_string()).unwrap();
+    let started = std::time::Instant::now();
+    let host = Host::start_with(files, &["up".as_ref(), "--stdio".as_ref(), path.as_os_str()]);
+    let (status, rest) = host.leave().await;
+    assert!(status.success() && rest.is_empty(), "{status} {rest:?}");
+    // A server may be given five seconds to start, and three to stop.
+    assert!(
+        started.elapsed() < Duration::from_millis(4_800),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn subscriptions_take_no_places_of_requests() {
+    let mut host = Host::start();
+    for id in 1..=130 {
+        let params = json!({"notifications": {"toolsListChanged": true}});
+        host.modern(id, "subscriptions/listen", params).await;
+        assert_eq!(host.next().await["method"], "notifications/subscriptions/acknowledged");
+    }
+    host.modern(
+        200,
+        "tools/call",
+        json!({"name": "s__echo", "arguments": {"text": "a"}}),
+    )
+    .await;
+    assert_eq!(host.next().await["result"]["content"][0]["text"], "a");
 }
 
 #[tokio::test]
