@@ -59,11 +59,10 @@ impl Endpoint {
     async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
         let fleet = self.shared.fleet.load_full();
         let Some((federation, face)) = find(&fleet, parts.uri.path()) else {
-            return reply::plain(
+            return reply::whole(Finished::text(
                 StatusCode::NOT_FOUND,
-                "no federation is served here; endpoints are /NAMESPACE/NAME/mcp, and of one member alone \
-                 /NAMESPACE/NAME/servers/MEMBER/mcp\n",
-            );
+                not_found(&fleet, parts.uri.path()),
+            ));
         };
         if parts.method == HttpMethod::OPTIONS {
             return reply::preflight(&parts.headers);
@@ -134,6 +133,22 @@ fn find<'f>(fleet: &'f Fleet, path: &str) -> Option<(&'f Arc<Federation>, Face)>
         Some(name) => fleet.federation(name),
     };
     Some((federation?, face))
+}
+
+/// What whoever asks for `path`, at which nothing is served, may have meant.
+fn not_found(fleet: &Fleet, path: &str) -> String {
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let path = parts.join("/").to_lowercase();
+    let meant = match path.as_str() {
+        "" => vec!["/mcp".to_owned()],
+        _ => vec![format!("/{path}"), format!("/{path}/mcp")],
+    };
+    let meant = meant.into_iter().find(|path| find(fleet, path).is_some());
+    let meant = meant.map_or_else(String::new, |path| format!("did you mean {path}? "));
+    format!(
+        "no federation is served here; {meant}Endpoints are /NAMESPACE/NAME/mcp, and of one member alone \
+         /NAMESPACE/NAME/servers/MEMBER/mcp\n"
+    )
 }
 
 /// Ends the session that a DELETE names, with everything that is going on of it.

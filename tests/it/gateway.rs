@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::gateway::TestGateway;
+use crate::support::http;
 use crate::support::upstream::{self, Upstream};
 
 fn tools() -> Value {
@@ -17,6 +18,30 @@ async fn mixed() -> (TestGateway, Upstream, Upstream) {
     let new = Upstream::start(|seen| upstream::modern(seen, &tools())).await;
     let gateway = TestGateway::ready(&[("old", old.address), ("new", new.address)]).await;
     (gateway, old, new)
+}
+
+#[tokio::test]
+async fn who_misses_an_endpoint_is_told_which_may_be_meant() {
+    let gateway = TestGateway::ready(&[]).await;
+    for (path, meant) in [
+        ("/default/fed/mcp/", Some("/default/fed/mcp")),
+        ("/default/fed", Some("/default/fed/mcp")),
+        ("/Default//fed/MCP", Some("/default/fed/mcp")),
+        ("/default/fed/sse/", Some("/default/fed/sse")),
+        ("/default/other/mcp", None),
+    ] {
+        let request = ::http::Request::post(format!("http://{}{path}", gateway.address));
+        let reply = http::send(&gateway.client, request.body(Default::default()).unwrap()).await;
+        assert_eq!(reply.status, 404);
+        let told = meant.map(|meant| format!("did you mean {meant}?"));
+        assert_eq!(
+            reply.text.contains("did you mean"),
+            told.is_some(),
+            "{path}: {}",
+            reply.text
+        );
+        assert!(reply.text.contains(&told.unwrap_or_default()), "{path}: {}", reply.text);
+    }
 }
 
 #[tokio::test]
