@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -168,6 +169,20 @@ impl Watched {
             .collect()
     }
 
+    /// The files that are named, and those that their links lead to. `None` where whatever is in a directory counts.
+    fn own_files(&self) -> Option<BTreeSet<PathBuf>> {
+        let named = self.paths.iter().filter_map(|path| std::path::absolute(path).ok());
+        let real = self.paths.iter().filter_map(|path| fs::canonicalize(path).ok());
+        (!self.deep).then(|| {
+            // Notices name files by the real directory in which they are watched.
+            let in_real = self.paths.iter().filter_map(|path| {
+                let directory = fs::canonicalize(std::path::absolute(path).ok()?.parent()?).ok()?;
+                Some(directory.join(path.file_name()?))
+            });
+            named.chain(real).chain(in_real).collect()
+        })
+    }
+
     /// The directories in which a change shows.
     fn directories(&self) -> BTreeSet<PathBuf> {
         let mut all = directories(&self.paths);
@@ -217,9 +232,9 @@ const CONTENT_MAX: u64 = 1 << 20;
 /// A watcher on every directory in which a change shows; `None` where the system gives none.
 fn watcher(watched: &Watched, noticed: &Arc<Notify>) -> Option<RecommendedWatcher> {
     let noticed = noticed.clone();
+    let own = watched.own_files();
     let handler = move |event: notify::Result<Event>| {
-        // Reading is an event too, also our own.
-        if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
+        if !event.is_ok_and(|event| is_of_no_matter(&event, own.as_ref())) {
             noticed.notify_one();
         }
     };
@@ -232,6 +247,23 @@ fn watcher(watched: &Watched, noticed: &Arc<Notify>) -> Option<RecommendedWatche
             .ok();
     }
     Some(watcher)
+}
+
+/// Whether nothing that is watched can have changed by it: reading is an event too, also our own, and so is what others
+/// write into files of theirs in the same directory, such as a log of ours. `own` are the files that count whatever they
+/// are called; none where all count.
+fn is_of_no_matter(event: &Event, own: Option<&BTreeSet<PathBuf>>) -> bool {
+    match (event.kind, own) {
+        (EventKind::Access(_), _) => true,
+        (EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)), Some(own)) => {
+            !event.paths.is_empty()
+                && event
+                    .paths
+                    .iter()
+                    .all(|path| !path.is_dir() && !manifest::is_manifest(path) && !own.contains(path))
+        }
+        _ => false,
+    }
 }
 
 /// The directories that `paths` lie in, and those that they are; for links, of each link on the way.

@@ -54,6 +54,32 @@ async fn a_write_in_place_is_told_once() {
 }
 
 #[tokio::test]
+async fn what_others_write_into_their_files_beside_manifests_is_not_looked_at() {
+    let folder = Folder::new();
+    folder.write("fleet/fleet.yaml", "one");
+    let log = folder.write("fleet/run.log", "");
+    let watch = folder.watch("fleet");
+    for _ in 0..3 {
+        fs::write(&log, "more").unwrap();
+        fs::OpenOptions::new()
+            .append(true)
+            .open(&log)
+            .unwrap()
+            .set_len(9)
+            .unwrap();
+    }
+    timeout(QUIET, watch.noticed.notified())
+        .await
+        .expect_err("a look for nothing");
+    let linked = Folder::new();
+    let target = linked.write("target", "one");
+    symlink(&target, linked.path("link.yaml")).unwrap();
+    let mut watch = linked.watch("link.yaml");
+    linked.write("target", "two");
+    watch.changes().await;
+}
+
+#[tokio::test]
 async fn a_burst_of_writes_is_told_once_it_is_over() {
     let folder = Folder::new();
     folder.write("fleet.yaml", "");
