@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::watch::FileWatch;
 use crate::args::{Connect, Header};
-use crate::manifest::{self, File, Options, Reading, Sources};
+use crate::manifest::{self, File, Options, Problem, Reading, Sources};
 
 /// Where objects come from.
 pub(crate) enum Source {
@@ -64,6 +64,9 @@ impl Source {
             }
             Self::Address { file } => {
                 let mut reading = manifest::read(std::slice::from_ref(file), options);
+                if let Err(problems) = &mut reading.manifests {
+                    problems.0.iter_mut().for_each(as_of_arguments);
+                }
                 let federations = reading.manifests.iter_mut().flat_map(|read| &mut read.federations);
                 for member in federations.flat_map(|federation| &mut federation.spec.members) {
                     member.prefix = Some(String::new());
@@ -91,6 +94,19 @@ impl Source {
             Self::Address { .. } => std::future::pending().await,
         }
     }
+}
+
+/// The words of `problem` for whoever gave arguments and no file.
+fn as_of_arguments(problem: &mut Problem) {
+    problem.line = None;
+    let field = problem.field.take();
+    let field = field
+        .as_deref()
+        .and_then(|field| field.strip_prefix("mcpServers.remote."));
+    problem.field = field.map(|field| match field.strip_prefix("headers") {
+        Some(header) => format!("--header {}", header.trim_matches(['.', '[', ']', '"'])),
+        None => field.to_uppercase(),
+    });
 }
 
 /// Asks a server of ours for everything, past what it filters.
@@ -142,8 +158,21 @@ mod tests {
     }
 
     #[test]
-    fn an_unset_variable_is_an_error() {
+    fn what_is_wrong_is_told_of_the_argument() {
         let problems = read(&connect(&[("A", "${UNSET}")])).manifests.unwrap_err();
         assert!(problems.to_string().contains("UNSET is not set"), "{problems}");
+        assert!(
+            problems.to_string().starts_with("mcpfleet connect: --header A: "),
+            "{problems}"
+        );
+        let wrong = Connect {
+            url: "127.0.0.1:8080/mcp".into(),
+            ..connect(&[])
+        };
+        let problems = read(&wrong).manifests.unwrap_err().to_string();
+        assert!(
+            problems.starts_with("mcpfleet connect: URL: url must be an absolute http"),
+            "{problems}"
+        );
     }
 }

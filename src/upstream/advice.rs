@@ -13,7 +13,9 @@ pub(crate) fn advised(error: Error, pin: &Pin, transport: HttpTransport) -> Erro
         (error, Some(name)) if error.may_come_of_the_era() => Some(format!(
             "spec.protocol pins it to {name}, which it may not speak: correct the version, or remove spec.protocol"
         )),
-        _ => advice_on_transport(&error, transport).map(str::to_owned),
+        _ => advice_on_transport(&error, transport)
+            .or_else(|| advice_on_address(&error))
+            .map(str::to_owned),
     };
     match advice {
         Some(advice) => Error::Advised {
@@ -46,6 +48,35 @@ fn advice_on_transport(error: &Error, transport: HttpTransport) -> Option<&'stat
     }
 }
 
+/// What to look at where no connection comes about; by the words of the system and of the TLS library.
+fn advice_on_address(error: &Error) -> Option<&'static str> {
+    const SIGNS: [(&str, &str); 6] = [
+        (
+            "Connection refused",
+            "nothing listens there: check host and port, and whether the server runs",
+        ),
+        ("failed to lookup address", "check the name of the host"),
+        (
+            "InvalidContentType",
+            "it does not speak TLS there: the address may have to begin with http://",
+        ),
+        (
+            "UnknownIssuer",
+            "its certificate is of an authority that is not known here",
+        ),
+        ("certificate not valid for name", "its certificate is for another host"),
+        ("certificate expired", "its certificate has expired"),
+    ];
+    match error {
+        Error::Connect(cause) => {
+            let sign = SIGNS.into_iter().find(|(sign, _)| cause.contains(sign));
+            sign.map(|(_, advice)| advice)
+        }
+        Error::Auth(401) => Some("check the headers that are sent to it, such as Authorization"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,11 +100,38 @@ mod tests {
             refused.contains("pins it to 2027-01-01, which it may not speak"),
             "{refused}"
         );
-        for other in [Error::Auth(401), Error::Connect("gone".into()), Error::Status(503)] {
+        for other in [Error::Auth(403), Error::Connect("gone".into()), Error::Status(503)] {
             assert_eq!(advised(other.clone(), &pin, HttpTransport::Auto), other);
         }
+        assert!(!told(Error::Auth(401), &pin, HttpTransport::Auto).contains("pin"));
         let error = Error::Revision("2026-07-28".into());
         assert_eq!(advised(error.clone(), &Pin::None, HttpTransport::Auto), error);
+    }
+
+    #[test]
+    fn where_no_connection_comes_about_it_is_told_what_to_look_at() {
+        for (error, advice) in [
+            (
+                Error::Connect("Connection refused (os error 111)".into()),
+                "check host and port",
+            ),
+            (
+                Error::Connect("failed to lookup address information: Name or service not known".into()),
+                "the name of the host",
+            ),
+            (
+                Error::Connect("received corrupt message of type InvalidContentType".into()),
+                "http://",
+            ),
+            (
+                Error::Connect("invalid peer certificate: UnknownIssuer".into()),
+                "authority",
+            ),
+            (Error::Auth(401), "Authorization"),
+        ] {
+            let told = told(error.clone(), &Pin::None, HttpTransport::Auto);
+            assert!(told.starts_with(&error.to_string()) && told.contains(advice), "{told}");
+        }
     }
 
     #[test]
