@@ -119,6 +119,11 @@ impl ApiKeys {
         self.principal_of(&KeyDigest::of(key))
     }
 
+    /// Who has one.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(name, _)| &**name)
+    }
+
     /// Who has the key of this digest.
     pub fn principal_of(&self, presented: &KeyDigest) -> Option<Arc<str>> {
         let mut principal = None;

@@ -57,6 +57,8 @@ pub struct FederationObservation {
     pub index: IndexStatus,
     /// What of the skills that it should serve itself is left out, as reason and message.
     pub skill_problems: Vec<(&'static str, String)>,
+    /// What filters, overrides and rules name and nothing bears, in words.
+    pub unmatched: Vec<String>,
 }
 
 /// One member of a federation.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::access::Access;
 use super::changes::Changes;
 use super::held::Held;
 use super::observation::{
@@ -478,5 +479,18 @@ fn observe_federation(served: &Served) -> FederationObservation {
             .iter()
             .map(|problem| (problem.why.reason, problem.to_string()))
             .collect(),
+        unmatched: unmatched(&served.federation),
     }
+}
+
+/// What filters, overrides and rules of a federation name and nothing bears.
+fn unmatched(federation: &Federation) -> Vec<String> {
+    let mut all = federation.index.unmatched();
+    if let Access::ApiKeys(keys) = &federation.access {
+        let names: Vec<_> = keys.names().collect();
+        let nobody = federation.index.rules().for_nobody(&names);
+        let said = nobody.map(|(place, who)| format!("access.rules[{place}] says principals {who:?}, which is no key"));
+        all.extend(said);
+    }
+    all
 }

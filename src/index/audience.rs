@@ -93,6 +93,19 @@ impl AccessRules {
         self.those(|rule| matches(&rule.members, Some(member)))
     }
 
+    /// Of each rule the patterns of members and of names.
+    pub(super) fn patterns(&self) -> impl Iterator<Item = (&[Glob], &[Glob])> {
+        self.0.iter().map(|rule| (&*rule.members, &*rule.names))
+    }
+
+    /// The patterns of principals that fit none of `names`, with the place of their rule.
+    pub fn for_nobody<'r>(&'r self, names: &'r [&str]) -> impl Iterator<Item = (usize, String)> + 'r {
+        let rules = self.0.iter().enumerate();
+        let patterns = rules.flat_map(|(place, rule)| rule.principals.iter().map(move |glob| (place, glob)));
+        let is_for_nobody = |glob: &Glob| !names.iter().any(|name| glob.matches(name));
+        patterns.filter_map(move |(place, glob)| is_for_nobody(glob).then(|| (place, glob.to_string())))
+    }
+
     fn those(&self, is_meant: impl Fn(&Rule) -> bool) -> RuleSet {
         if self.0.is_empty() {
             return RuleSet::ALL;

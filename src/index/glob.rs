@@ -1,5 +1,7 @@
 //! Patterns of names.
 
+use std::fmt::{self, Write};
+
 /// A pattern of names or URIs: `*` stands for any characters, also none, `?` for one, everything else for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Box<[char]>);
@@ -40,6 +42,12 @@ impl Glob {
                 }
             }
         }
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|c| f.write_char(*c))
     }
 }
 

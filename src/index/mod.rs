@@ -15,6 +15,7 @@ pub mod selection;
 mod skill_owners;
 pub mod skills;
 pub mod template;
+mod unmatched;
 mod view;
 pub mod withheld;
 

@@ -90,6 +90,19 @@ impl Selection {
         self.visibility == Visibility::Discoverable || self.searches_remotely
     }
 
+    /// What it says of tools of which `names` has none, in words.
+    pub(super) fn unmatched<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = String> + 's {
+        let filters = [("allow", &self.allow), ("deny", &self.deny)].into_iter();
+        let filters = filters.flat_map(|(field, globs)| globs.iter().map(move |glob| (field, glob)));
+        let filters = filters.filter(|(_, glob)| !names.iter().any(|name| glob.matches(name)));
+        let filters =
+            filters.map(|(field, glob)| format!("tools.{field} {:?}, which matches no tool", glob.to_string()));
+        let mut overrides: Vec<_> = self.overrides.keys().collect();
+        overrides.sort_unstable();
+        let overrides = overrides.into_iter().filter(|name| !names.contains(&name.as_str()));
+        filters.chain(overrides.map(|name| format!("tools.overrides of {name:?}, which its server does not list")))
+    }
+
     /// The words that find the tool of this original name, beside its own.
     pub fn keywords_of<'s>(&'s self, tool: &str) -> impl Iterator<Item = &'s str> {
         let own = self.override_of(tool).into_iter().flat_map(|tool| &tool.keywords);

@@ -741,3 +741,42 @@ fn a_resource_that_somebody_may_not_see_hides_no_template_that_they_may_use() {
         assert_eq!(owner.map(|target| target.member), Some(place), "{who}");
     }
 }
+
+#[test]
+fn what_is_said_of_tools_and_members_that_are_not_there_is_found() {
+    let said = json!({"tools": {
+        "allow": ["l*", "nope"], "deny": ["gone_*"],
+        "overrides": [{"name": "logs", "as": "tail"}, {"name": "misspelt", "as": "x"}],
+    }});
+    let rules = json!([
+        {"members": ["member-a", "nobody*"], "names": ["logs", "typo", "x://unlisted"]},
+        {"principals": ["alice", "carol"], "members": ["member-b"]},
+    ]);
+    let members = || {
+        vec![
+            offering("a", said.clone(), &named(&["logs", "list"])),
+            member("b", &named(&["typo"])),
+        ]
+    };
+    let (index, _) = ruled(rules.clone(), json!({}), members());
+    assert_eq!(
+        index.unmatched(),
+        [
+            "member member-a says tools.allow \"nope\", which matches no tool",
+            "member member-a says tools.deny \"gone_*\", which matches no tool",
+            "member member-a says tools.overrides of \"misspelt\", which its server does not list",
+            "access.rules[0] says members \"nobody*\", which is no member",
+            "access.rules[0] says names \"typo\", which matches nothing",
+        ]
+    );
+    let nobody: Vec<_> = index.rules().for_nobody(&["alice"]).collect();
+    assert_eq!(nobody, [(1, "carol".to_owned())]);
+    // Of lists that are not known nothing is said.
+    let mut unknown = members();
+    unknown[0].catalog = None;
+    let (index, _) = ruled(rules, json!({}), unknown);
+    assert_eq!(
+        index.unmatched(),
+        ["access.rules[0] says members \"nobody*\", which is no member"]
+    );
+}

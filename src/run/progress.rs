@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::DEFAULT_NAMESPACE;
+use crate::api::federation::Clash;
 use crate::fleet::{ObjectKey, Observations, UpstreamState};
 
 /// The lines that tell what changed from `before` to `now`.
@@ -70,8 +71,39 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
         .chain(gone)
         .chain(told)
         .chain(skills_left_out(before, now))
+        .chain(manifests_in_doubt(before, now))
         .collect()
 }
+
+/// What was found of federations now, and not before, that whoever wrote them hardly meant: names that several members
+/// have, and names that nothing bears.
+fn manifests_in_doubt<'o>(before: &'o Observations, now: &'o Observations) -> impl Iterator<Item = String> + 'o {
+    now.federations.iter().flat_map(|(key, federation)| {
+        let known = before.federations.get(key);
+        let (clashes, unmatched) =
+            known.map_or((&[][..], &[][..]), |known| (&*known.index.conflicts, &*known.unmatched));
+        let clashes = federation
+            .index
+            .conflicts
+            .iter()
+            .filter(|clash| !clashes.contains(clash));
+        let clashes = clashes.map(|Clash { list, name, members }| {
+            format!("several members have {name:?} ({list}): {}", members.join(", "))
+        });
+        let unmatched = federation.unmatched.iter().filter(|said| !unmatched.contains(said));
+        let mut new: Vec<_> = unmatched.cloned().chain(clashes).collect();
+        let more = new.len().saturating_sub(DOUBTS_MAX);
+        new.truncate(DOUBTS_MAX);
+        if more > 0 {
+            new.push(format!("{more} more names clash, or match nothing"));
+        }
+        new.into_iter()
+            .map(move |told| format!("federation {}: {told}", shown(key)))
+    })
+}
+
+/// Most such lines of one federation at a time.
+const DOUBTS_MAX: usize = 20;
 
 /// What is left out of federations' own skills now and was not before.
 fn skills_left_out<'o>(before: &'o Observations, now: &'o Observations) -> impl Iterator<Item = String> + 'o {
@@ -180,6 +212,7 @@ mod tests {
             members: vec![member],
             index: IndexStatus::default(),
             skill_problems: vec![("NameMismatch", "directory \"s\": alpha: both must be the same".into())],
+            unmatched: Vec::new(),
         };
         let now = Observations {
             federations: [(ObjectKey::new("default", "f"), federation)].into(),
@@ -193,5 +226,44 @@ mod tests {
             ]
         );
         assert!(lines(&now, &now).is_empty());
+    }
+
+    #[test]
+    fn names_that_clash_or_match_nothing_are_told_when_they_are_found_and_not_too_many() {
+        let with = |clashes: usize, unmatched: &[&str]| {
+            let clash = |number: usize| Clash {
+                list: "tools".into(),
+                name: format!("t{number}"),
+                members: vec!["a".into(), "b".into()],
+            };
+            let federation = FederationObservation {
+                index: IndexStatus {
+                    conflicts: (0..clashes).map(clash).collect(),
+                    ..IndexStatus::default()
+                },
+                unmatched: unmatched.iter().map(|said| (*said).to_owned()).collect(),
+                ..FederationObservation::default()
+            };
+            Observations {
+                federations: [(ObjectKey::new("default", "f"), federation)].into(),
+                ..Observations::default()
+            }
+        };
+        let first = with(1, &["x"]);
+        assert_eq!(
+            lines(&Observations::default(), &first),
+            [
+                "federation f: x",
+                "federation f: several members have \"t0\" (tools): a, b"
+            ]
+        );
+        assert!(lines(&first, &first).is_empty());
+        assert_eq!(lines(&first, &with(1, &["x", "y"])), ["federation f: y"]);
+        let many = lines(&first, &with(31, &[]));
+        assert_eq!(many.len(), DOUBTS_MAX + 1);
+        assert_eq!(
+            many.last().unwrap(),
+            "federation f: 10 more names clash, or match nothing"
+        );
     }
 }

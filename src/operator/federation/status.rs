@@ -350,6 +350,7 @@ mod tests {
             note: None,
         });
         FederationObservation {
+            unmatched: Vec::new(),
             members: members.collect(),
             index: IndexStatus {
                 tools,

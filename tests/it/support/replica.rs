@@ -185,6 +185,7 @@ fn observe(input: &PlanInput, states: &BTreeMap<ObjectKey, UpstreamState>) -> Ob
                 ..IndexStatus::default()
             },
             skill_problems: Vec::new(),
+            unmatched: Vec::new(),
         };
         (key.clone(), observation)
     });
