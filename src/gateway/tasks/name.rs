@@ -1,5 +1,6 @@
 //! The names by which clients know tasks: sealed, so that each leads to the server that has the task, for whoever was
-//! given it and nobody else, and can be made by nobody but us. Nothing is kept of a task here.
+//! given it and nobody else, and can be made by nobody but us. Nothing is kept of a task here. They are signed and not
+//! encrypted: names of a server and a tool can be read in them, and how that server calls the task.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
