@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::gateway::TestGateway;
-use crate::support::http;
 use crate::support::upstream::{self, Upstream};
 
 fn tools() -> Value {
@@ -31,7 +30,7 @@ async fn who_misses_an_endpoint_is_told_which_may_be_meant() {
         ("/default/other/mcp", None),
     ] {
         let request = ::http::Request::post(format!("http://{}{path}", gateway.address));
-        let reply = http::send(&gateway.client, request.body(Default::default()).unwrap()).await;
+        let reply = crate::support::http::send(&gateway.client, request.body(Default::default()).unwrap()).await;
         assert_eq!(reply.status, 404);
         let told = meant.map(|meant| format!("did you mean {meant}?"));
         assert_eq!(
