@@ -1,0 +1,78 @@
+//! Changes and failures of servers of skills, as clients see them.
+
+use std::time::Duration;
+
+use mcpfleet::mcp::{Era, Revision};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::server::{Server, skill};
+use super::{CLIENTS, ERAS, listed, uris};
+use crate::support::gateway::TestGateway;
+
+#[tokio::test]
+async fn a_list_that_was_read_once_is_served_while_the_server_is_away() {
+    let server = Server::start(Era::Modern, skill("a", "x")).await;
+    let mut gateway = TestGateway::ready(&[("m", server.upstream.address)]).await;
+    drop(server);
+    let found = gateway
+        .modern("resources/read", json!({"uri": "skill://m/a/picture"}))
+        .await;
+    assert!(found["error"].is_object());
+    gateway
+        .until(|observed| {
+            let mut servers = observed.servers.values();
+            servers.all(|server| matches!(server.state, mcpfleet::fleet::UpstreamState::Failed { .. }))
+        })
+        .await;
+    for client in CLIENTS {
+        assert_eq!(uris(&listed(&gateway, client).await), ["skill://m/a/SKILL.md"]);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_update_of_a_file_names_it_as_its_client_does() {
+    for era in ERAS {
+        let server = Server::start(era, skill("a", "x")).await;
+        let gateway = TestGateway::ready(&[("m", server.upstream.address)]).await;
+        let uri = "skill://m/a/SKILL.md";
+        let params = json!({"notifications": {"resourceSubscriptions": [uri]}});
+        let mut events = gateway.modern_events(json!(7), "subscriptions/listen", params).await;
+        let acknowledged = events.next().await;
+        assert_eq!(
+            acknowledged["params"]["notifications"]["resourceSubscriptions"],
+            json!([uri]),
+            "{acknowledged}"
+        );
+        let hearers = server.shelf.lock().unwrap().hearers.clone();
+        for hearer in hearers {
+            let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "skill://a/SKILL.md"}});
+            drop(hearer.send(updated));
+        }
+        let told = timeout(Duration::from_secs(5), events.next()).await.unwrap();
+        assert_eq!(
+            (&told["method"], &told["params"]["uri"]),
+            (&json!("notifications/resources/updated"), &json!(uri))
+        );
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_skills_is_told_as_one_of_resources() {
+    let server = Server::start(Era::Modern, skill("a", "x")).await;
+    let gateway = TestGateway::ready(&[("m", server.upstream.address)]).await;
+    let params = json!({"notifications": {"resourcesListChanged": true, "toolsListChanged": true}});
+    let mut events = gateway.modern_events(json!(1), "subscriptions/listen", params).await;
+    events.next().await;
+    server.shelf.lock().unwrap().unlisted = vec!["skill://a/SKILL.md".into()];
+    let hearers = server.shelf.lock().unwrap().hearers.clone();
+    for hearer in hearers {
+        drop(hearer.send(json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})));
+    }
+    let told = timeout(Duration::from_secs(5), events.next()).await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/list_changed");
+    assert_eq!(listed(&gateway, Revision::LATEST).await, Vec::<Value>::new());
+    gateway.stop().await;
+}
