@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use mcpfleet::fleet::{Observations, UpstreamState};
 use mcpfleet::mcp::{Era, Revision};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::server::{Server, skill};
 use super::{CLIENTS, ERAS, listed, uris};
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{TestGateway, plan_with};
 
 #[tokio::test]
 async fn a_list_that_was_read_once_is_served_while_the_server_is_away() {
@@ -19,16 +20,43 @@ async fn a_list_that_was_read_once_is_served_while_the_server_is_away() {
         .modern("resources/read", json!({"uri": "skill://m/a/picture"}))
         .await;
     assert!(found["error"].is_object());
-    gateway
-        .until(|observed| {
-            let mut servers = observed.servers.values();
-            servers.all(|server| matches!(server.state, mcpfleet::fleet::UpstreamState::Failed { .. }))
-        })
-        .await;
+    gateway.until(|seen| !states(seen).any(is_ready)).await;
     for client in CLIENTS {
         assert_eq!(uris(&listed(&gateway, client).await), ["skill://m/a/SKILL.md"]);
     }
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_again_when_it_is_old_stays_and_its_skills_can_be_got() {
+    for era in ERAS {
+        let server = Server::start(era, skill("a", "x")).await;
+        let mut plan = plan_with(&[("m", server.upstream.address)], json!({}));
+        plan.servers[0].terms.freshness.ttl = Some(Duration::from_millis(200));
+        let mut gateway = TestGateway::start(plan).await;
+        gateway.until(|seen| states(seen).all(is_ready)).await;
+        let first = listed(&gateway, Revision::LATEST).await;
+        assert_eq!(uris(&first), ["skill://m/a/SKILL.md"]);
+        server.shelf.lock().unwrap().lists_fail = true;
+        gateway.until(|seen| !states(seen).all(is_ready)).await;
+        for client in CLIENTS {
+            assert_eq!(listed(&gateway, client).await, first);
+            let params = json!({"uri": "skill://m/a/SKILL.md"});
+            let got = gateway.ask(client, "skills/get", params).await;
+            assert_eq!(got["result"]["skill"], first[0], "{got}");
+        }
+        server.shelf.lock().unwrap().lists_fail = false;
+        gateway.until(|seen| states(seen).all(is_ready)).await;
+        gateway.stop().await;
+    }
+}
+
+fn states(seen: &Observations) -> impl Iterator<Item = &UpstreamState> {
+    seen.servers.values().map(|server| &server.state)
+}
+
+fn is_ready(state: &UpstreamState) -> bool {
+    *state == UpstreamState::Ready
 }
 
 #[tokio::test]

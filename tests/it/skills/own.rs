@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,14 +16,24 @@ use super::{CLIENTS, bytes_of, capability, listed, proof, uris};
 use crate::support::gateway::{TestGateway, plan_with};
 use crate::support::up::Up;
 
+const RUNBOOK: &[u8] =
+    b"---\nname: restart-runbook\ndescription: Restart a wedged workload\nversion: 2.0.1\n---\n\nSteps.\n";
+const ZONES: &[u8] = b"eu-west, us-east\n";
+
 /// A federation with skills of its own from a ConfigMap, beside a member that is called as their prefix.
 async fn own_skills(files: &[(&str, &str, &[u8])], ops: &Server) -> TestGateway {
-    let items: Vec<_> = files
-        .iter()
-        .map(|(key, path, _)| json!({"key": key, "path": path}))
-        .collect();
-    let source = json!([{"configMapRef": {"name": "runbooks"}, "prefix": ["ops", "net"], "items": items}]);
-    let mut plan = plan_with(&[("ops", ops.upstream.address)], json!({"skills": source}));
+    let source = json!([{"configMapRef": {"name": "runbooks"}, "prefix": ["ops", "net"], "items": items(files)}]);
+    with_own_skills(&[("ops", ops.upstream.address)], source, files).await
+}
+
+/// Each key of a ConfigMap as the file that it is.
+fn items(files: &[(&str, &str, &[u8])]) -> Value {
+    let items = files.iter().map(|(key, path, _)| json!({"key": key, "path": path}));
+    items.collect()
+}
+
+async fn with_own_skills(servers: &[(&str, SocketAddr)], source: Value, files: &[(&str, &str, &[u8])]) -> TestGateway {
+    let mut plan = plan_with(servers, json!({"skills": source}));
     let values = files.iter().map(|(key, _, bytes)| ((*key).to_owned(), bytes.to_vec()));
     let reference = Reference::new(ReferenceKind::ConfigMap, "default", "runbooks");
     let references: References = [(reference, Content::Found(values.collect()))].into_iter().collect();
@@ -42,12 +53,9 @@ async fn own_skills(files: &[(&str, &str, &[u8])], ops: &Server) -> TestGateway 
 
 #[tokio::test]
 async fn skills_of_the_federation_itself_are_served_beside_those_of_members() {
-    let runbook =
-        b"---\nname: restart-runbook\ndescription: Restart a wedged workload\nversion: 2.0.1\n---\n\nSteps.\n";
-    let zones = b"eu-west, us-east\n";
     let files: [(&str, &str, &[u8]); 4] = [
-        ("m", "restart-runbook/SKILL.md", runbook),
-        ("z", "restart-runbook/zones.txt", zones),
+        ("m", "restart-runbook/SKILL.md", RUNBOOK),
+        ("z", "restart-runbook/zones.txt", ZONES),
         ("b", "restart-runbook/bin/run", b"\xff\0"),
         ("bad", "alpha/SKILL.md", b"---\nname: beta\ndescription: D\n---\n"),
     ];
@@ -140,6 +148,44 @@ async fn skills_of_the_federation_itself_are_served_beside_those_of_members() {
         problems[0].1.contains("ops/net/alpha") && problems[0].1.contains("runbooks"),
         "{}",
         problems[0].1
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_skill_without_a_prefix_stands_at_its_own_name() {
+    let files: [(&str, &str, &[u8]); 2] = [
+        ("m", "restart-runbook/SKILL.md", RUNBOOK),
+        ("z", "restart-runbook/zones.txt", ZONES),
+    ];
+    let source = json!([{"configMapRef": {"name": "runbooks"}, "items": items(&files)}]);
+    // A member may be called as the skill is.
+    let beside = Server::start(Era::Modern, skill("backup", "x")).await;
+    let servers = [("restart-runbook", beside.upstream.address)];
+    let gateway = with_own_skills(&servers, source, &files).await;
+    let uri = "skill://restart-runbook/SKILL.md";
+    for client in CLIENTS {
+        let entries = listed(&gateway, client).await;
+        assert_eq!(uris(&entries), [uri, "skill://restart-runbook/backup/SKILL.md"]);
+        for asked in [uri, "skill://restart-runbook"] {
+            let got = gateway.ask(client, "skills/get", json!({"uri": asked})).await;
+            assert_eq!(got["result"]["skill"], entries[0], "{got}");
+        }
+        for asked in ["skill://nope/SKILL.md", "skill://nope", "skill://restart-runbook/nope"] {
+            let got = gateway.ask(client, "skills/get", json!({"uri": asked})).await;
+            assert_eq!(got["error"]["code"], -32602, "{got}");
+        }
+        for (file, bytes) in [("zones.txt", ZONES), ("backup/picture", &[0xff, 0, 0xd8, b'\n'])] {
+            let uri = format!("skill://restart-runbook/{file}");
+            let read = gateway.ask(client, "resources/read", json!({"uri": uri})).await;
+            assert_eq!(bytes_of(&read), bytes);
+        }
+    }
+    assert!(
+        beside
+            .asked("skills/get")
+            .iter()
+            .all(|uri| uri == "skill://nope/SKILL.md")
     );
     gateway.stop().await;
 }

@@ -23,6 +23,8 @@ pub(super) struct Shelf {
     /// Entries that are listed beside those of the files.
     pub(super) odd: Vec<Value>,
     pub(super) no_directories: bool,
+    /// Skills cannot be listed at the moment.
+    pub(super) lists_fail: bool,
     /// Where it tells of changes.
     pub(super) hearers: Vec<tokio::sync::mpsc::UnboundedSender<Value>>,
 }
@@ -182,6 +184,7 @@ fn answer(era: Era, seen: &Seen, shelf: &mut Shelf) -> Answer {
             let of = &seen.body["params"]["ref"]["uri"];
             ended(json!({"completion": {"values": [of], "hasMore": false}}), false)
         }
+        "skills/list" if shelf.lists_fail => Answer::status(503),
         "skills/list" => {
             let entries: Vec<_> = shelf.odd.iter().cloned().chain(shelf.entries()).collect();
             let listed: Vec<_> = entries
