@@ -1,5 +1,6 @@
 //! Skills (Skills extension): those of servers under their members' prefixes, and the federation's own.
 
+mod cluster;
 mod federated;
 mod files;
 mod news;
