@@ -1,10 +1,21 @@
 //! Servers of skills and hosts by others.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rmcp::model::{
+    GetSkillRequestParams, ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceRequestParams,
+    ResourceContents, SkillResources, validate_skills,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::{ClientLifecycleMode, ClientServiceExt};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::support::peers::Peers;
+use crate::support::peers::{self, Peers};
 use crate::support::remote::{RunningRemote, start_own};
 use crate::support::up::Up;
 
@@ -58,6 +69,121 @@ async fn a_host_of_the_official_sdk_verifies_every_file_of_servers_of_the_same_s
             assert_eq!(skill["children"].as_array().unwrap().len(), 2, "{uri}: {skill}");
         }
         assert_eq!(seen["directoryRead"], true);
+    }
+    assert!(up.stop().await.success());
+}
+
+/// Skills with files of every kind: with both ends of line, with names that have to be encoded, in skills of others.
+fn write_skills(root: &Path, of: &str) {
+    let write = |path: &str, bytes: &[u8]| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let manifest = |name: &str| {
+        let text = format!(
+            "---\nname: {name}\ndescription: \"About {name}, of {of}\"\nmetadata:\n  rank: \"3\"\nallowed-tools: Read\n---\n\r\nGrüße\r\n"
+        );
+        text.into_bytes()
+    };
+    write("backup/SKILL.md", &manifest("backup"));
+    write("backup/bin/run", b"\xff\x00\xd8\n");
+    write("backup/a b/größe.txt", "one\r\ntwo".as_bytes());
+    write("backup/empty.txt", b"");
+    write("ops/restore/SKILL.md", &manifest("restore"));
+    write("ops/restore/nested/inner/SKILL.md", &manifest("inner"));
+    write("ops/restore/nested/inner/notes.md", b"\xef\xbb\xbfwith a mark\n");
+}
+
+/// The URIs of all files that a host on the Rust SDK verified.
+async fn verified_by_rust(url: &str, era: ClientLifecycleMode) -> BTreeSet<String> {
+    // The HTTP client asks for one even where no TLS is spoken; a second installation changes nothing.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    let transport = StreamableHttpClientTransport::from_uri(url);
+    let host = ().serve_with_lifecycle(transport, era).await.unwrap();
+    let skills = host.list_all_skills().await.unwrap();
+    validate_skills(&skills).unwrap();
+    let mut verified = BTreeSet::new();
+    for skill in skills {
+        let got = host.get_skill(GetSkillRequestParams::new(&skill.uri)).await.unwrap();
+        assert_eq!(got.skill, skill);
+        let SkillResources::Files(files) = &skill.resources else {
+            panic!("{skill:?}")
+        };
+        for file in files {
+            let read = ReadResourceRequestParams::new(&file.uri);
+            let contents = host.read_resource(read).await.unwrap().contents;
+            let bytes = match &contents[..] {
+                [ResourceContents::TextResourceContents { text, .. }] => text.clone().into_bytes(),
+                [ResourceContents::BlobResourceContents { blob, .. }] => BASE64.decode(blob).unwrap(),
+                other => panic!("{other:?}"),
+            };
+            file.verify(&bytes).unwrap();
+            verified.insert(file.uri.clone());
+        }
+        let root = skill.uri.strip_suffix("/SKILL.md").unwrap();
+        let directory = ReadResourceDirectoryRequestParams::new(root);
+        let children = host.read_resource_directory(directory).await.unwrap().resources;
+        assert!(children.iter().any(|child| child.uri == skill.uri), "{children:?}");
+        assert!(children.iter().all(|child| child.uri.starts_with(root)), "{children:?}");
+    }
+    host.cancel().await.unwrap();
+    verified
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_of_two_sdks_verify_every_file_of_servers_of_both() {
+    let Some(peers) = Peers::installed() else { return };
+    let Some(server) = peers::rmcp_server() else { return };
+    let (of_node, of_rust) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_skills(of_node.path(), "node");
+    write_skills(of_rust.path(), "rust");
+    let mut node = peers.node("servers/skills.mjs");
+    node.arg("--directory").arg(of_node.path());
+    let mut rust = Command::new(server);
+    rust.arg("--skills").arg(of_rust.path());
+    let (node, rust) = (
+        start_own("skills of node", node).await,
+        start_own("skills of rust", rust).await,
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.json");
+    let servers = json!({"mcpServers": {"node": {"url": node.url}, "rust": {"url": rust.url}}});
+    fs::write(&file, servers.to_string()).unwrap();
+    let up = Up::start(&[&file], |_| {});
+    up.ready("node").await;
+    up.ready("rust").await;
+    let url = up.endpoint("default").await;
+
+    let paths = [
+        "backup/SKILL.md",
+        "backup/bin/run",
+        "backup/a%20b/gr%C3%B6%C3%9Fe.txt",
+        "backup/empty.txt",
+        "ops/restore/SKILL.md",
+        "ops/restore/nested/inner/SKILL.md",
+        "ops/restore/nested/inner/notes.md",
+    ];
+    let prefixes = ["node", "rust"].into_iter();
+    let expected: BTreeSet<String> = prefixes
+        .flat_map(|prefix| paths.map(|path| format!("skill://{prefix}/{path}")))
+        .collect();
+    let modern = ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    };
+    for era in [ClientLifecycleMode::Initialize, modern] {
+        assert_eq!(verified_by_rust(&url, era).await, expected);
+    }
+    for mode in ["legacy", "modern"] {
+        let mut command = peers.node("clients/skills.mjs");
+        let output = command.args(["--url", &url, "--mode", mode]).output().await.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{mode}: {errors}");
+        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let skills = seen["skills"].as_object().unwrap().values();
+        let files = skills.flat_map(|skill| skill["files"].as_array().unwrap());
+        let verified: BTreeSet<String> = files.map(|uri| uri.as_str().unwrap().to_owned()).collect();
+        assert_eq!(verified, expected, "{mode}");
     }
     assert!(up.stop().await.success());
 }
