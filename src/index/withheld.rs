@@ -1,6 +1,6 @@
 //! What is not offered: tools whose names would act on whatever shows them, those whose schemas make clients refuse the
 //! whole list, and those whose `x-mcp-header` annotations are wrong, which are left out where the annotations bind, and
-//! mended where they do not; and skills that hosts could not use.
+//! mended where they do not; skills that hosts could not use; and lists that their server does not give.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::mcp::printable::acts_on_the_line;
 use crate::mcp::tool_schema::{self, SchemaDefect};
 use crate::mcp::{Members, object, printable};
 
-/// A tool or a skill that its server lists and that is not offered.
+/// A tool or a skill that its server lists and that is not offered, or a whole list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
     /// Its name, or the URI of a skill, cut and with control characters written as escapes: it ends up in logs and status.
+    /// Of a list the method.
     pub name: String,
     /// Why.
     pub cause: Defect,
@@ -35,6 +36,9 @@ pub enum Defect {
     /// It is a skill with an entry that hosts must not load.
     #[error("a skill that hosts could not use: {0}")]
     Skill(#[from] EntryError),
+    /// It is a list that the server declares and answers with an error, which says this.
+    #[error("the server answers with an error: {0}; what it listed before is served for a while")]
+    List(String),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -99,7 +103,7 @@ impl Item {
 }
 
 impl Withheld {
-    fn new(name: &str, cause: Defect) -> Self {
+    pub(super) fn new(name: &str, cause: Defect) -> Self {
         Self {
             name: printable(name, NAME_MAX),
             cause,
@@ -115,6 +119,7 @@ impl Defect {
             Self::Annotation(annotation) => annotation.reason(),
             Self::Schema(schema) => schema.reason(),
             Self::Skill(entry) => entry.reason(),
+            Self::List(_) => "ListRefused",
         }
     }
 }

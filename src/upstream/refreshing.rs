@@ -40,6 +40,9 @@ impl Inner {
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
         let mut catalog = lists::read_catalog(connection, self.timeouts).await?;
+        if let Some(before) = self.state.borrow().catalog.as_deref() {
+            catalog = catalog.taking_over(before, self.freshness.stale_for);
+        }
         if self.withholds_whole && !catalog.withheld.is_empty() {
             catalog = catalog.withheld_whole();
         }
@@ -88,6 +91,7 @@ impl Inner {
             let (server, reason) = (&self.name, cause.reason());
             match cause {
                 Defect::Skill(_) => tracing::warn!(server, skill = name, reason, "a skill is withheld: {cause}"),
+                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
                 Defect::Name | Defect::Annotation(_) | Defect::Schema(_) => {
                     tracing::warn!(server, tool = name, reason, "a tool is withheld: {cause}");
                 }

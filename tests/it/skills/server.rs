@@ -23,10 +23,19 @@ pub(super) struct Shelf {
     /// Entries that are listed beside those of the files.
     pub(super) odd: Vec<Value>,
     pub(super) no_directories: bool,
-    /// Skills cannot be listed at the moment.
-    pub(super) lists_fail: bool,
+    /// Skills cannot be listed at the moment, and this is said.
+    pub(super) list_fails: Option<Unlisted>,
     /// Where it tells of changes.
     pub(super) hearers: Vec<tokio::sync::mpsc::UnboundedSender<Value>>,
+}
+
+/// How a list is not given.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unlisted {
+    /// By an HTTP status.
+    Status,
+    /// By an error.
+    Error,
 }
 
 /// A server of skills of one era that lists two at a time.
@@ -184,7 +193,10 @@ fn answer(era: Era, seen: &Seen, shelf: &mut Shelf) -> Answer {
             let of = &seen.body["params"]["ref"]["uri"];
             ended(json!({"completion": {"values": [of], "hasMore": false}}), false)
         }
-        "skills/list" if shelf.lists_fail => Answer::status(503),
+        "skills/list" if shelf.list_fails.is_some() => match shelf.list_fails {
+            Some(Unlisted::Status) => Answer::status(503),
+            _ => seen.error(200, -32603, "no shelf"),
+        },
         "skills/list" => {
             let entries: Vec<_> = shelf.odd.iter().cloned().chain(shelf.entries()).collect();
             let listed: Vec<_> = entries
