@@ -177,7 +177,7 @@ impl HttpPeer {
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
         let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
         let status = response.status().as_u16();
-        drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+        drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
     }
 
@@ -331,10 +331,10 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
             return Ok(Opened::Stream(EventStream::new(response.into_body())));
         }
-        MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+        MediaType::Json => Some(body::read(&mut response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
         _ => {
             // A short body is read so that the connection can be used again; a long one is not worth it.
-            drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+            drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
             None
         }
     };
