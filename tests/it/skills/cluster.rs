@@ -71,6 +71,7 @@ async fn an_edit_of_a_config_map_is_served_and_reaches_who_listens() {
     for part in ["\"runbooks\"", "ops/alpha", "`name: beta`"] {
         assert!(told.contains(part), "{told}");
     }
+    world.federation_with("fed", "ResolvedRefs", "False InvalidSkill").await;
     world.federation_with("fed", "Ready", "True Serving").await;
     let mut gateway = gateway_of(&world).await;
     gateway
@@ -114,6 +115,7 @@ async fn an_edit_of_a_config_map_is_served_and_reaches_who_listens() {
         assert!(entries[1]["resources"].to_string().contains(&backup), "{entries:?}");
     }
     degraded(&world, "False AllMembersReady").await;
+    world.federation_with("fed", "ResolvedRefs", "True Resolved").await;
 
     let deletion = DeleteParams::default();
     world.api::<ConfigMap>().delete("runbooks", &deletion).await.unwrap();
