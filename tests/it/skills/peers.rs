@@ -13,9 +13,10 @@ use rmcp::model::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientLifecycleMode, ClientServiceExt};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::support::peers::{self, Peers};
+use crate::support::peers::{self, Peers, Python};
 use crate::support::remote::{RunningRemote, start_own};
 use crate::support::up::Up;
 
@@ -95,12 +96,31 @@ fn write_skills(root: &Path, of: &str) {
     write("ops/restore/nested/inner/notes.md", b"\xef\xbb\xbfwith a mark\n");
 }
 
+/// The files of such skills.
+const FILES: [&str; 7] = [
+    "backup/SKILL.md",
+    "backup/bin/run",
+    "backup/a%20b/gr%C3%B6%C3%9Fe.txt",
+    "backup/empty.txt",
+    "ops/restore/SKILL.md",
+    "ops/restore/nested/inner/SKILL.md",
+    "ops/restore/nested/inner/notes.md",
+];
+
+fn files_of(servers: &[&str]) -> BTreeSet<String> {
+    let of_each = servers
+        .iter()
+        .flat_map(|server| FILES.map(|file| format!("skill://{server}/{file}")));
+    of_each.collect()
+}
+
 /// The URIs of all files that a host on the Rust SDK verified.
 async fn verified_by_rust(url: &str, era: ClientLifecycleMode) -> BTreeSet<String> {
     // The HTTP client asks for one even where no TLS is spoken; a second installation changes nothing.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let transport = StreamableHttpClientTransport::from_uri(url);
     let host = ().serve_with_lifecycle(transport, era).await.unwrap();
+    let reads_directories = host.peer_info().unwrap().capabilities.supports_directory_read();
     let skills = host.list_all_skills().await.unwrap();
     validate_skills(&skills).unwrap();
     let mut verified = BTreeSet::new();
@@ -121,14 +141,56 @@ async fn verified_by_rust(url: &str, era: ClientLifecycleMode) -> BTreeSet<Strin
             file.verify(&bytes).unwrap();
             verified.insert(file.uri.clone());
         }
-        let root = skill.uri.strip_suffix("/SKILL.md").unwrap();
-        let directory = ReadResourceDirectoryRequestParams::new(root);
-        let children = host.read_resource_directory(directory).await.unwrap().resources;
-        assert!(children.iter().any(|child| child.uri == skill.uri), "{children:?}");
-        assert!(children.iter().all(|child| child.uri.starts_with(root)), "{children:?}");
+        if reads_directories {
+            let root = skill.uri.strip_suffix("/SKILL.md").unwrap();
+            let directory = ReadResourceDirectoryRequestParams::new(root);
+            let children = host.read_resource_directory(directory).await.unwrap().resources;
+            assert!(children.iter().any(|child| child.uri == skill.uri), "{children:?}");
+            assert!(children.iter().all(|child| child.uri.starts_with(root)), "{children:?}");
+        }
     }
     host.cancel().await.unwrap();
     verified
+}
+
+/// The URIs of all files that the host verified which this program is.
+async fn verified_by(mut host: Command, url: &str) -> BTreeSet<String> {
+    let output = host.args(["--url", url]).output().await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let skills = seen["skills"].as_object().unwrap().values();
+    let files = skills.flat_map(|skill| skill["files"].as_array().unwrap());
+    files.map(|uri| uri.as_str().unwrap().to_owned()).collect()
+}
+
+fn typescript(peers: &Peers, mode: &str) -> Command {
+    let mut host = peers.node("clients/skills.mjs");
+    host.args(["--mode", mode]);
+    host
+}
+
+fn modern() -> ClientLifecycleMode {
+    ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    }
+}
+
+/// A federation over these servers, under the names that they have here; its address, and the directory of its file.
+async fn over(servers: &[(&str, &RunningRemote)]) -> (Up, String, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.json");
+    let named = servers
+        .iter()
+        .map(|(name, server)| ((*name).to_owned(), json!({"url": server.url})));
+    let named: serde_json::Map<_, _> = named.collect();
+    fs::write(&file, json!({"mcpServers": named}).to_string()).unwrap();
+    let up = Up::start(&[&file], |_| {});
+    for (name, _) in servers {
+        up.ready(name).await;
+    }
+    let url = up.endpoint("default").await;
+    (up, url, folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,44 +208,41 @@ async fn hosts_of_two_sdks_verify_every_file_of_servers_of_both() {
         start_own("skills of node", node).await,
         start_own("skills of rust", rust).await,
     );
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("fleet.json");
-    let servers = json!({"mcpServers": {"node": {"url": node.url}, "rust": {"url": rust.url}}});
-    fs::write(&file, servers.to_string()).unwrap();
-    let up = Up::start(&[&file], |_| {});
-    up.ready("node").await;
-    up.ready("rust").await;
-    let url = up.endpoint("default").await;
-
-    let paths = [
-        "backup/SKILL.md",
-        "backup/bin/run",
-        "backup/a%20b/gr%C3%B6%C3%9Fe.txt",
-        "backup/empty.txt",
-        "ops/restore/SKILL.md",
-        "ops/restore/nested/inner/SKILL.md",
-        "ops/restore/nested/inner/notes.md",
-    ];
-    let prefixes = ["node", "rust"].into_iter();
-    let expected: BTreeSet<String> = prefixes
-        .flat_map(|prefix| paths.map(|path| format!("skill://{prefix}/{path}")))
-        .collect();
-    let modern = ClientLifecycleMode::Discover {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-    };
-    for era in [ClientLifecycleMode::Initialize, modern] {
+    let (up, url, _folder) = over(&[("node", &node), ("rust", &rust)]).await;
+    let expected = files_of(&["node", "rust"]);
+    for era in [ClientLifecycleMode::Initialize, modern()] {
         assert_eq!(verified_by_rust(&url, era).await, expected);
     }
     for mode in ["legacy", "modern"] {
-        let mut command = peers.node("clients/skills.mjs");
-        let output = command.args(["--url", &url, "--mode", mode]).output().await.unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{mode}: {errors}");
-        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let skills = seen["skills"].as_object().unwrap().values();
-        let files = skills.flat_map(|skill| skill["files"].as_array().unwrap());
-        let verified: BTreeSet<String> = files.map(|uri| uri.as_str().unwrap().to_owned()).collect();
-        assert_eq!(verified, expected, "{mode}");
+        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
+    }
+    assert!(up.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_knows_skills_in_one_era_serves_hosts_of_both() {
+    let Some(peers) = Peers::installed() else { return };
+    let Some(rust) = peers::rmcp_server() else { return };
+    let (of_python, of_rust) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_skills(of_python.path(), "python");
+    write_skills(of_rust.path(), "rust");
+    let mut python = peers.python(Python::FastMcp, "servers/fastmcp_skills.py");
+    python.arg("--directory").arg(of_python.path());
+    let mut rust = Command::new(rust);
+    rust.arg("--skills").arg(of_rust.path());
+    let (python, rust) = (
+        start_own("skills of python", python).await,
+        start_own("skills of rust", rust).await,
+    );
+    let (up, url, _folder) = over(&[("python", &python), ("rust", &rust)]).await;
+    let expected = files_of(&["python", "rust"]);
+    let host = peers.python(Python::FastMcp, "clients/fastmcp_skills.py");
+    assert_eq!(verified_by(host, &url).await, expected);
+    for era in [ClientLifecycleMode::Initialize, modern()] {
+        assert_eq!(verified_by_rust(&url, era).await, expected);
+    }
+    for mode in ["legacy", "modern"] {
+        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
     }
     assert!(up.stop().await.success());
 }
