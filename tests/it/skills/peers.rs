@@ -83,7 +83,7 @@ fn write_skills(root: &Path, of: &str) {
     };
     let manifest = |name: &str| {
         let text = format!(
-            "---\nname: {name}\ndescription: \"About {name}, of {of}\"\nmetadata:\n  rank: \"3\"\nallowed-tools: Read\n---\n\r\nGrüße\r\n"
+            "---\nname: {name}\ndescription: \"About {name}, of {of}\"\nversion: 2.0.1\nratio: 1.50 # of two\nflags: [a, 2, true, null, {{b: -1}}]\nnote: >\n  two\n  lines\nmetadata:\n  rank: \"3\"\nallowed-tools: Read\n---\n\r\nGrüße\r\n"
         );
         text.into_bytes()
     };
@@ -236,6 +236,31 @@ async fn a_server_that_knows_skills_in_one_era_serves_hosts_of_both() {
     );
     let (up, url, _folder) = over(&[("python", &python), ("rust", &rust)]).await;
     let expected = files_of(&["python", "rust"]);
+    let host = peers.python(Python::FastMcp, "clients/fastmcp_skills.py");
+    assert_eq!(verified_by(host, &url).await, expected);
+    for era in [ClientLifecycleMode::Initialize, modern()] {
+        assert_eq!(verified_by_rust(&url, era).await, expected);
+    }
+    for mode in ["legacy", "modern"] {
+        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
+    }
+    assert!(up.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_of_all_sdks_verify_every_file_of_the_federations_own_skills() {
+    let Some(peers) = Peers::installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    write_skills(&folder.path().join("skills/own"), "a federation");
+    let file = folder.path().join("fleet.yaml");
+    let manifest = json!({
+        "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "own"},
+        "spec": {"access": {"anonymous": {}}, "skills": [{"directory": "skills"}]},
+    });
+    fs::write(&file, manifest.to_string()).unwrap();
+    let up = Up::start(&[&file], |_| {});
+    let url = up.endpoint("own").await;
+    let expected = files_of(&["own"]);
     let host = peers.python(Python::FastMcp, "clients/fastmcp_skills.py");
     assert_eq!(verified_by(host, &url).await, expected);
     for era in [ClientLifecycleMode::Initialize, modern()] {
