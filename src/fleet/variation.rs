@@ -41,7 +41,7 @@ impl Variation {
         {
             endpoint
                 .headers
-                .insert(headers::SHOW_ALL, HeaderValue::from_static("true"));
+                .insert(headers::SHOW_ALL.clone(), HeaderValue::from_static("true"));
         }
         plan
     }
@@ -105,7 +105,7 @@ mod tests {
         let Endpoint::Http(endpoint) = varied.apply(&plan).endpoint else {
             panic!("it stays where it is")
         };
-        assert_eq!(endpoint.headers[headers::SHOW_ALL], "true");
+        assert_eq!(endpoint.headers[&headers::SHOW_ALL], "true");
         let key = UpstreamKey {
             server: ObjectKey::new("team", "git"),
             variation: varied,

@@ -1,5 +1,6 @@
 //! A live connection to one server: the handshake that makes it, and requests over it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -209,7 +210,7 @@ impl Connection {
             }
         };
         // The call is worth more than its log: if anything is amiss here, it will find out.
-        drop(timeout(END_TIMEOUT, told).await);
+        drop(timeout(END_TIMEOUT, Box::pin(told)).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -243,7 +244,8 @@ impl Connection {
     ) -> Result<Reply, Error> {
         let body = Bytes::from(message::request(id, method, params));
         let era = self.peer.era();
-        let answer = async {
+        // In place, since it is large and would be moved otherwise.
+        let mut answer = pin!(async {
             match &self.link {
                 Link::Http(link) => {
                     let question = Question {
@@ -270,9 +272,9 @@ impl Connection {
                 }
                 Link::Stdio(child) => Ok(child.request(id, body, begun).await?),
             }
-        };
+        });
         let answered = match (begun, limit) {
-            (Some(begun), limit) => begun.wait_for(limit, answer).await,
+            (Some(begun), limit) => begun.wait_for(limit, answer.as_mut()).await,
             (None, Some(limit)) => timeout(limit, answer).await.map_err(|_| Ended::TimedOut),
             (None, None) => Ok(answer.await),
         };
