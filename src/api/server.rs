@@ -155,11 +155,11 @@ pub struct Timeouts {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub connect: Option<Duration>,
-    /// Reading one list of the server. Default 10s.
+    /// Reading one page of a list of the server. Default 10s, also for 0s; -1s for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = duration())]
-    pub list: Option<Duration>,
+    #[x_kube(validation = delay())]
+    pub list: Option<Delay>,
     /// One tool call or prompt. No limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
@@ -177,7 +177,8 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cache {
-    /// Lists that are so old are read again, at most once a second. Default 60s; -1s for never.
+    /// Lists that are so old are read again, at most once a second. Default 60s, also for 0s. -1s: they are never
+    /// taken for fresh, and read again every second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]

@@ -14,7 +14,6 @@ use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
 use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
 use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
-use crate::defaults;
 use crate::mcp::{Era, Revision};
 use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
 
@@ -64,7 +63,8 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     }
 }
 
-/// The waits of a manifest over the defaults. Zero means the default, and no limit for a call.
+/// The waits of a manifest over the defaults. Zero means the default, and no limit for a call; a list may be waited for
+/// without one, too.
 pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
     let default = Timeouts::default();
     let Some(spec) = spec else {
@@ -76,7 +76,10 @@ pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
     };
     Timeouts {
         connect: given(spec.connect).unwrap_or(default.connect),
-        list: given(spec.list).unwrap_or(default.list),
+        list: match spec.list.map(Delay::length) {
+            None | Some(Some(Duration::ZERO)) => default.list,
+            Some(limit) => limit.map(|limit| limit.min(TIMEOUT_MAX)),
+        },
         call: given(spec.call),
         resource: given(spec.resource).unwrap_or(default.resource),
     }
@@ -89,9 +92,9 @@ fn freshness(spec: Option<&Cache>) -> Freshness {
     let bounded = |duration: Duration| duration.min(TIMEOUT_MAX);
     Freshness {
         ttl: match spec.ttl.map(Delay::length) {
-            None => default.ttl,
-            Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
-            Some(None) => None,
+            None | Some(Some(Duration::ZERO)) => default.ttl,
+            Some(Some(ttl)) => bounded(ttl),
+            Some(None) => Duration::ZERO,
         },
         stale_for: match spec.stale_for.map(Delay::length) {
             None => default.stale_for,
@@ -282,11 +285,20 @@ mod tests {
 
     #[test]
     fn timeouts_are_taken_and_bounded() {
-        let spec = serde_json::from_value(json!({"connect": "0s", "call": "1h30m", "list": "90000h"})).unwrap();
-        let timeouts = timeouts(Some(&spec));
+        let of = |spec: serde_json::Value| timeouts(Some(&serde_json::from_value(spec).unwrap()));
+        let timeouts = of(json!({"connect": "0s", "call": "1h30m", "list": "90000h"}));
         assert_eq!(timeouts.connect, Timeouts::default().connect);
         assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
-        assert_eq!(timeouts.list, TIMEOUT_MAX);
+        assert_eq!(timeouts.list, Some(TIMEOUT_MAX));
+        let default = Some(Duration::from_secs(10));
+        for (list, expected) in [
+            (json!({}), default),
+            (json!({"list": "0s"}), default),
+            (json!({"list": "1.5s"}), Some(Duration::from_millis(1_500))),
+            (json!({"list": "-1s"}), None),
+        ] {
+            assert_eq!(of(list.clone()).list, expected, "{list}");
+        }
     }
 
     #[test]
@@ -294,9 +306,15 @@ mod tests {
         let of = |cache: serde_json::Value| freshness(Some(&serde_json::from_value(cache).unwrap()));
         let seconds = Duration::from_secs;
         assert_eq!(of(json!({})), Freshness::default());
-        assert_eq!(of(json!({"ttl": "-1s"})).ttl, None);
-        assert_eq!(of(json!({"ttl": "5m"})).ttl, Some(seconds(300)));
-        assert_eq!(of(json!({"ttl": "1ms"})).ttl, Some(seconds(1)));
+        for (ttl, expected) in [
+            (json!({}), 60),
+            (json!({"ttl": "0s"}), 60),
+            (json!({"ttl": "-1s"}), 0),
+            (json!({"ttl": "5s"}), 5),
+            (json!({"ttl": "99999h"}), TIMEOUT_MAX.as_secs()),
+        ] {
+            assert_eq!(of(ttl.clone()).ttl, seconds(expected), "{ttl}");
+        }
         assert_eq!(of(json!({"staleFor": "0s"})).stale_for, Duration::ZERO);
         assert_eq!(of(json!({"staleFor": "99999h"})).stale_for, TIMEOUT_MAX);
     }

@@ -181,7 +181,7 @@ impl Keeper {
                 metrics,
             ));
             self.forward_changes(&upstream);
-            let patience = server.terms.timeouts.connect + server.terms.timeouts.list;
+            let patience = server.terms.patience();
             match self.upstreams.entry(key.clone()) {
                 Entry::Vacant(place) => drop(place.insert(Held::new(server.clone(), upstream))),
                 Entry::Occupied(mut place) => {

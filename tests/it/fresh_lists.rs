@@ -21,21 +21,21 @@ async fn hold(server: &Upstream, freshness: Freshness) -> Held {
     hold_at(endpoint, Terms { freshness, ..terms() }).await
 }
 
-fn never() -> Freshness {
+fn seldom() -> Freshness {
     Freshness {
-        ttl: None,
+        ttl: Duration::from_secs(3600),
         ..Freshness::default()
     }
 }
 
 #[tokio::test]
-async fn lists_are_read_again_when_they_are_old_unless_they_never_are() {
+async fn lists_are_read_again_when_they_are_old_and_not_before() {
     let tools = Tools::default();
     let listed = tools.clone();
     let server = Upstream::start(move |seen| upstream::modern(seen, &listed.list())).await;
-    let ttl = Some(Duration::from_millis(300));
-    let fresh = hold(&server, Freshness { ttl, ..never() }).await;
-    let stale = hold(&server, never()).await;
+    let ttl = Duration::ZERO;
+    let fresh = hold(&server, Freshness { ttl, ..seldom() }).await;
+    let stale = hold(&server, seldom()).await;
     tools.add("new");
     until_it_has(&fresh, "new").await;
     sleep(Duration::from_millis(500)).await;
@@ -150,7 +150,7 @@ async fn the_last_good_lists_are_served_for_a_while_and_then_nothing_with_the_re
     })
     .await;
     let stale_for = Duration::from_millis(700);
-    let held = hold(&server, Freshness { stale_for, ..never() }).await;
+    let held = hold(&server, Freshness { stale_for, ..seldom() }).await;
     for _ in 0..2 {
         is_away.store(true, Ordering::SeqCst);
         held.refresh();
