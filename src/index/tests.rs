@@ -77,6 +77,28 @@ fn names_are_prefixed_sorted_and_lead_back_to_their_owner() {
 }
 
 #[test]
+fn lists_are_in_the_order_of_their_bytes_whatever_the_order_of_members_and_of_their_tools() {
+    let (z, a) = (["B", "a", "_", "aa", "a-", "é"], ["x10", "x2", "X"]);
+    let expected = [
+        "a__X", "a__x10", "a__x2", "z__B", "z___", "z__a", "z__a-", "z__aa", "z__é",
+    ];
+    for turn in 0..z.len() {
+        let (mut z, mut a) = (z, a);
+        z.rotate_left(turn);
+        a.rotate_left(turn % 3);
+        for members in [
+            vec![member("z", &named(&z)), member("a", &named(&a))],
+            vec![member("a", &named(&a)), member("z", &named(&z))],
+        ] {
+            let index = build(members);
+            assert_eq!(names(&index, Audience::EVERYBODY), expected);
+            let text = |index: &Index| tools(index, Revision::LATEST).to_string();
+            assert_eq!(text(&index), text(&index));
+        }
+    }
+}
+
+#[test]
 fn everything_but_the_name_stays_value_for_value() {
     let odd = json!({"name": "x", "inputSchema": {"name": "x"}, "future": {"a": [1, null]}, "_meta": {"k": 1.0}});
     let index = build(vec![member("p", std::slice::from_ref(&odd))]);
@@ -152,6 +174,30 @@ fn only_names_that_clash_get_prefixes_where_naming_says_so_whatever_the_order() 
                 .any(|clash| clash.name == "search" && clash.members.len() == 2),
             "{clash:?}"
         );
+    }
+}
+
+#[test]
+fn names_and_their_owners_are_the_same_after_every_start() {
+    let long = "x".repeat(100);
+    let one = || member("one", &named(&["search", "only_one", &long, "tool_search"]));
+    let two = || member("two", &named(&["search", &long, "one__search"]));
+    for strategy in ["Always", "OnConflict"] {
+        let told = |members: Vec<MemberCatalog>| {
+            let index = with_naming(json!({"prefix": strategy}), members);
+            let all = names(&index, Audience::EVERYBODY);
+            let owned = all.into_iter().map(|name| {
+                let (member, original) = owner(&index, &name).unwrap();
+                (name, index.members[member].name.clone(), original)
+            });
+            owned.collect::<Vec<_>>()
+        };
+        let first = told(vec![one(), two()]);
+        assert_eq!(first.len(), 7, "{strategy}: {first:?}");
+        for _ in 0..50 {
+            assert_eq!(told(vec![one(), two()]), first);
+            assert_eq!(told(vec![two(), one()]), first, "{strategy}");
+        }
     }
 }
 

@@ -66,3 +66,4 @@ mod updates;
 mod upstreams;
 mod users;
 mod verbatim;
+mod whole_lists;
