@@ -680,3 +680,110 @@ fn a_rule_that_names_a_template_means_what_it_stands_for() {
         assert_eq!(index.resource("tpl://s/7", audience).is_some(), expected, "{name}");
     }
 }
+
+/// What `who` sees of an index whose federation has these rules.
+fn ruled(rules: Value, naming: Value, members: Vec<MemberCatalog>) -> (Index, impl Fn(&Index, &str) -> Audience) {
+    let naming: federation::Naming = serde_json::from_value(naming).unwrap();
+    let plan = IndexPlan {
+        naming: Naming::of(Some(&naming)),
+        rules: AccessRules::read(&serde_json::from_value::<Vec<_>>(rules).unwrap()),
+        ..IndexPlan::default()
+    };
+    let audience = |index: &Index, who: &str| Audience {
+        rules: index.rules().holding_for(Some(who)),
+        ..Audience::EVERYBODY
+    };
+    (Index::build(plan, members), audience)
+}
+
+#[test]
+fn what_somebody_may_not_see_takes_no_name_from_what_they_may() {
+    let rules = json!([
+        {"principals": ["first"], "members": ["member-a"]},
+        {"principals": ["second"], "members": ["member-b"]},
+        {"principals": ["both"], "members": ["member-a", "member-b"]},
+    ]);
+    let of = |prefix: &str| {
+        let mut catalog = Catalog::new(Era::Legacy);
+        for list in List::ALL.into_iter().filter(|list| *list != List::Skills) {
+            let raw = json!({list.key(): "x:y", "of": prefix, "inputSchema": {"type": "object"}}).to_string();
+            *catalog.list_mut(list) = vec![Item::read(list, serde_json::from_str(&raw).unwrap()).unwrap()];
+        }
+        MemberCatalog {
+            catalog: Some(Arc::new(catalog.sealed())),
+            ..member(prefix, &[])
+        }
+    };
+    let (index, audience) = ruled(rules, json!({"prefix": "Never"}), vec![of("a"), of("b")]);
+    for (who, member) in [("first", "a"), ("second", "b"), ("both", "a")] {
+        let audience = audience(&index, who);
+        let place = usize::from(member == "b");
+        for list in List::ALL.into_iter().filter(|list| *list != List::Skills) {
+            let listed = seen(&index, audience, list, Revision::LATEST);
+            assert_eq!(listed.as_array().unwrap().len(), 1, "{who} {list:?}");
+            assert_eq!(listed[0]["of"], member, "{who} {list:?}");
+            assert_eq!(
+                index.target(list, "x:y", audience).map(|target| target.member),
+                Some(place)
+            );
+        }
+        assert_eq!(index.resource("x:y", audience).map(|target| target.member), Some(place));
+        assert!(matches!(index.bare_tool("x:y", audience), Bare::Only(tool) if tool.member == place));
+        assert!(index.offers_tool(place, "x:y", audience) && !index.offers_tool(1 - place, "x:y", audience));
+        let found = index.find(&search::Query::parse("x:y"), 9, audience, Revision::LATEST);
+        assert_eq!(found.len(), 1, "{who}");
+    }
+    let status = index.status();
+    assert_eq!((status.tools, status.resources, status.conflicts.len()), (1, 1, 4));
+    assert_eq!(status.conflicts[0].members, ["member-a", "member-b"]);
+}
+
+#[test]
+fn what_nobody_may_see_makes_no_name_clash() {
+    let rules = json!([{"names": ["search"], "members": ["member-one"]}, {"names": ["other"]}]);
+    let members = || {
+        vec![
+            member("two", &named(&["search"])),
+            member("one", &named(&["search", "other"])),
+        ]
+    };
+    let (index, _) = ruled(rules.clone(), json!({"prefix": "OnConflict"}), members());
+    assert_eq!(names(&index, Audience::EVERYBODY), ["other", "search"]);
+    assert_eq!(owner(&index, "search"), Some((1, "search".into())));
+    assert!(index.status().conflicts.is_empty());
+    let (index, _) = ruled(rules, json!({"prefix": "Never"}), members());
+    assert_eq!(owner(&index, "search"), Some((1, "search".into())));
+    assert_eq!((index.tools_of(0), index.tools_of(1)), (0, 2));
+}
+
+#[test]
+fn a_name_that_got_a_prefix_has_it_for_everybody() {
+    let rules = json!([{"principals": ["one"], "members": ["member-one"]}, {"principals": ["all"]}]);
+    let members = vec![member("one", &named(&["search"])), member("two", &named(&["search"]))];
+    let (index, audience) = ruled(rules, json!({"prefix": "OnConflict"}), members);
+    assert_eq!(names(&index, audience(&index, "one")), ["one__search"]);
+    assert_eq!(names(&index, audience(&index, "all")), ["one__search", "two__search"]);
+}
+
+#[test]
+fn a_resource_that_somebody_may_not_see_hides_no_template_that_they_may_use() {
+    let rules = json!([{"principals": ["all"]}, {"principals": ["some"], "members": ["member-b"]}]);
+    let with = |prefix: &str, list: List, uri: &str| {
+        let mut catalog = Catalog::new(Era::Legacy);
+        let raw = json!({list.key(): uri, "name": "n"}).to_string();
+        *catalog.list_mut(list) = vec![Item::read(list, serde_json::from_str(&raw).unwrap()).unwrap()];
+        MemberCatalog {
+            catalog: Some(Arc::new(catalog.sealed())),
+            ..member(prefix, &[])
+        }
+    };
+    let members = vec![
+        with("a", List::Resources, "t://7"),
+        with("b", List::Templates, "t://{id}"),
+    ];
+    let (index, audience) = ruled(rules, json!({}), members);
+    for (who, place) in [("all", 0), ("some", 1)] {
+        let owner = index.resource("t://7", audience(&index, who));
+        assert_eq!(owner.map(|target| target.member), Some(place), "{who}");
+    }
+}

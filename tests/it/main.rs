@@ -42,6 +42,7 @@ mod member_endpoints;
 mod merging;
 mod metrics;
 mod mixed_call;
+mod odd_entries;
 mod old_clients;
 mod old_transport;
 mod pages;
