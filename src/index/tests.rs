@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -648,6 +649,85 @@ fn a_name_behind_a_prefix_is_that_of_the_member_with_the_prefix() {
     assert_eq!(owner(&index, "s3__echo"), Some((1, "echo".into())));
     assert_eq!(index.status().conflicts.len(), 1);
 }
+
+#[test]
+fn of_two_tools_that_one_member_calls_alike_that_stands_which_was_named_so() {
+    let said = json!({"tools": {"overrides": [{"name": "run", "as": "start"}]}});
+    for tools in [["run", "start"], ["start", "run"]] {
+        let index = build(vec![offering("p", said.clone(), &named(&tools))]);
+        assert_eq!(names(&index, Audience::EVERYBODY), ["p__start"]);
+        assert_eq!(owner(&index, "p__start"), Some((0, "run".into())));
+        let clashes = index.status().conflicts;
+        assert_eq!(clashes[0].members, ["member-p", "member-p"]);
+        let evading = with_naming(
+            json!({"prefix": "OnConflict"}),
+            vec![offering("p", said.clone(), &named(&tools))],
+        );
+        assert_eq!(owner(&evading, "start"), Some((0, "run".into())));
+        assert_eq!(owner(&evading, "p__start"), Some((0, "start".into())));
+    }
+    for tools in [["x", "p__x"], ["p__x", "x"]] {
+        let members = vec![member("p", &named(&tools)), member("q", &named(&["x"]))];
+        let index = with_naming(json!({"prefix": "OnConflict"}), members);
+        assert_eq!(names(&index, Audience::EVERYBODY), ["p__p__x", "p__x", "q__x"]);
+        assert_eq!(owner(&index, "p__x"), Some((0, "x".into())));
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_name_leads_to_its_own_tool_and_none_is_lost_without_a_word(
+        strategy in prop::sample::select(vec!["Always", "OnConflict", "Never"]),
+        max_length in prop::sample::select(vec![32, 64]),
+        said in prop::collection::vec(
+            (
+                prop::collection::btree_set(prop::sample::select(vec![
+                    "x", "y", "p__x", "q__x", "p__p__x", "tool_search", "p__tool_search", LONG, "p__cut_short",
+                ]), 0..6),
+                prop::collection::btree_map(
+                    prop::sample::select(vec!["x", "y", LONG]),
+                    prop::sample::select(vec!["x", "y", "p__x", "q__y"]),
+                    0..3,
+                ),
+            ),
+            1..4,
+        ),
+    ) {
+        let build = |turned: bool| {
+            let prefixed = said.iter().zip(["p", "q", ""]);
+            let members = prefixed.map(|((tools, renamed), prefix)| {
+                let overrides: Vec<_> = renamed.iter().map(|(name, shown)| json!({"name": name, "as": shown})).collect();
+                let mut tools: Vec<&str> = tools.iter().copied().collect();
+                if turned {
+                    tools.reverse();
+                }
+                offering(prefix, json!({"tools": {"overrides": overrides}}), &named(&tools))
+            });
+            with_naming(json!({"prefix": strategy, "maxLength": max_length}), members.collect())
+        };
+        let index = build(false);
+        let told = |index: &Index| {
+            let all = names(index, Audience::EVERYBODY).into_iter();
+            all.map(|name| (owner(index, &name).unwrap(), name)).collect::<Vec<_>>()
+        };
+        let listed = told(&index);
+        prop_assert_eq!(&told(&build(true)), &listed, "in whatever order servers list them");
+        let keys: Vec<&String> = listed.iter().map(|(_, name)| name).collect();
+        prop_assert!(keys.windows(2).all(|two| two[0] < two[1]));
+        prop_assert!(keys.iter().all(|name| name.chars().count() <= max_length));
+        let conflicts = index.status().conflicts;
+        for (place, (tools, _)) in said.iter().enumerate() {
+            let shown = listed.iter().filter(|((member, _), _)| *member == place).count();
+            let name = &index.members[place].name;
+            let told = conflicts.iter().flat_map(|clash| &clash.members).filter(|member| *member == name).count();
+            prop_assert!(shown + told >= tools.len(), "{} {:?} {:?}", name, listed, conflicts);
+            prop_assert!(listed.iter().all(|((member, tool), _)| *member != place || tools.contains(&**tool)));
+        }
+    }
+}
+
+/// Longer than names may be.
+const LONG: &str = "x_______________________________________________________________________________";
 
 #[test]
 fn a_rule_that_names_a_template_means_what_it_stands_for() {

@@ -216,3 +216,27 @@ async fn where_nothing_is_to_be_seen_every_list_is_empty_and_none_is_missing() {
         .await;
     assert_eq!(shown(&gateway, None).await[..2], nothing[..2], "every tool is denied");
 }
+
+#[tokio::test]
+async fn a_list_that_goes_on_for_ever_is_served_as_far_as_it_was_read_and_is_told_to_be_cut() {
+    let server = Upstream::start(|seen| match (seen.method(), &seen.body["params"]["cursor"]) {
+        ("tools/list", cursor) => {
+            let page: u32 = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
+            let tool = json!({"name": format!("t{page:05}"), "inputSchema": {"type": "object"}});
+            seen.result(json!({"tools": [tool], "nextCursor": (page + 1).to_string()}))
+        }
+        ("skills/list" | "prompts/list" | "resources/list" | "resources/templates/list", _) => {
+            seen.error(200, -32601, "unknown method")
+        }
+        _ => script(seen, Era::Legacy),
+    })
+    .await;
+    let mut gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let observed = gateway.until(|_| true).await;
+    let catalog = observed.servers.values().next().unwrap().catalog.clone().unwrap();
+    assert_eq!((catalog.tools, catalog.complete), (1_000, false));
+    let page = gateway.metrics_page();
+    let line = r#"mcpfleet_catalog_complete{server="default/s"} 0"#;
+    assert!(page.contains(line), "{page}");
+    assert_eq!(keys(&gateway, Revision::LATEST, LISTS[0]).await.len(), 1_000);
+}
