@@ -116,7 +116,7 @@ pub struct ToolOverride {
     /// The tool's original name.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Its name instead, before which the prefix goes all the same.
+    /// Its name instead, before which the prefix goes all the same. Another tool that its server calls so gives way to it.
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(

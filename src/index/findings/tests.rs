@@ -320,6 +320,8 @@ fn the_two_tools_are_listed_as_soon_as_a_member_searches_and_its_own_two_are_not
     let none = build(vec![searching("git", json!({}), &[])]);
     assert_eq!(listed(&none, Audience::EVERYBODY), "execute_tool tool_search");
     assert!(none.differs_from(&build(vec![member("git", json!({}), &[])])));
+    let hidden = build(vec![member("git", json!({"visibility": "Discoverable"}), &[])]);
+    assert_eq!(listed(&hidden, Audience::EVERYBODY), "execute_tool tool_search");
     let plain = build(vec![member("git", json!({}), &of_gateway)]);
     assert_eq!(
         listed(&plain, Audience::EVERYBODY),
