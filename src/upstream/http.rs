@@ -23,14 +23,15 @@ use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
 use crate::body::{self, BodyError};
+use crate::cores::PerCore;
 use crate::defaults;
 use crate::mcp::asking::Asking;
 use crate::mcp::{Envelope, Kind, headers, message, notice};
 
-/// One server's endpoint with a connection pool of its own.
+/// One server's endpoint with connection pools of its own, one for each core.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    clients: Arc<PerCore<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>>,
     endpoint: HttpEndpoint,
 }
 
@@ -91,18 +92,21 @@ impl HttpPeer {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .pool_max_idle_per_host(256)
-            .build(https);
-        Ok(Self { client, endpoint })
+        let client = || {
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(Duration::from_secs(60))
+                .pool_max_idle_per_host(256)
+                .build(https.clone())
+        };
+        let clients = Arc::new(PerCore::new(client));
+        Ok(Self { clients, endpoint })
     }
 
     /// The same server at another address of its own, with the same connections.
     pub(crate) fn at(&self, url: Uri) -> Self {
         Self {
-            client: self.client.clone(),
+            clients: Arc::clone(&self.clients),
             endpoint: HttpEndpoint {
                 url,
                 headers: self.endpoint.headers.clone(),
@@ -213,7 +217,8 @@ impl HttpPeer {
         *request.method_mut() = method;
         *request.uri_mut() = self.endpoint.url.clone();
         *request.headers_mut() = headers;
-        self.client
+        self.clients
+            .here()
             .request(request)
             .await
             .map_err(|e| Error::Connect(cause(&e)))
