@@ -48,7 +48,7 @@ pub struct Program {
 }
 
 /// How long one server is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timeouts {
     /// Opening a connection, or starting a process and its handshake.
     pub connect: Duration,

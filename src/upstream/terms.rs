@@ -25,7 +25,7 @@ pub struct Terms {
 }
 
 /// How fresh the lists of a server are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Freshness {
     /// They are read again when they are so old, as often as may be where this is zero.
     pub ttl: Duration,

@@ -190,3 +190,43 @@ async fn a_failure_is_not_kept_and_the_next_reading_counts() {
         sleep(Duration::from_millis(50)).await;
     }
 }
+
+#[tokio::test]
+async fn a_member_has_lists_as_fresh_and_waits_as_long_as_it_says_itself() {
+    let tools = Tools::default();
+    let listed = tools.clone();
+    let server = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => Answer::Hang,
+        _ => upstream::modern(seen, &listed.list()),
+    })
+    .await;
+    tools.add("first");
+    let members = json!([
+        {"name": "hasty", "server": {"name": "s"}, "prefix": "hasty",
+         "cache": {"ttl": "-1s"}, "timeouts": {"call": "300ms"}},
+        {"name": "calm", "server": {"name": "s"}, "prefix": "calm", "cache": {"ttl": "1h"}},
+    ]);
+    let gateway = TestGateway::ready_with(&[("s", server.address)], json!({"members": members})).await;
+    let listed = async || gateway.modern("tools/list", json!({})).await.to_string();
+    let until = async |tools: &[&str]| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let listed = listed().await;
+            if tools.iter().all(|tool| listed.contains(tool)) {
+                return listed;
+            }
+            assert!(Instant::now() < deadline, "{listed}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    until(&["calm__first", "hasty__first"]).await;
+    tools.add("second");
+    let now = until(&["hasty__second"]).await;
+    assert!(!now.contains("calm__second"), "they are fresh for it");
+
+    let called = gateway.modern("tools/call", json!({"name": "hasty__first"})).await;
+    let message = called["error"]["message"].as_str().unwrap();
+    assert!(message.contains("300ms"), "{called}");
+    let calm = gateway.modern("tools/call", json!({"name": "calm__first"}));
+    assert!(tokio::time::timeout(Duration::from_millis(900), calm).await.is_err());
+}
