@@ -92,7 +92,7 @@ impl Inner {
     /// Reads the catalog again and sends `call` with the headers that the tool wants now. `None` if there is no such
     /// tool any more, or no way to know.
     async fn send_as_annotated_now(&self, call: &Call<'_>) -> Option<Result<Reply, Error>> {
-        let limit = self.timeouts.list + defaults::REREAD_PAUSE;
+        let limit = self.timeouts.word() + defaults::REREAD_PAUSE;
         if !self.rereads.ask(&self.wake, limit).await {
             return None;
         }

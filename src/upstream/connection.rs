@@ -129,9 +129,15 @@ impl Connection {
     }
 
     /// Reads one page of a list.
-    pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
+    pub(crate) async fn list(
+        &self,
+        method: Method,
+        cursor: Option<&str>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
         let params = request::list_params(&self.peer, cursor);
-        self.ask(method.as_str(), &params, limit).await
+        self.exchange(self.next_id(), method.as_str(), (None, None), &params, limit)
+            .await
     }
 
     /// Asks something of our own.

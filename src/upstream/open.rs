@@ -203,7 +203,10 @@ impl Opening<'_> {
     async fn discover_in(self, http: &Arc<HttpPeer>, revision: &str) -> Result<Verdict, Error> {
         let mut headers = modern_headers(http, revision)?;
         routing_headers(&mut headers, Method::Discover.as_str(), None);
-        let answer = match self.ask_http(http, &headers, discovery(DISCOVER_ID, revision)).await {
+        let answer = match self
+            .ask_http(http, &headers, self.discovery(DISCOVER_ID, revision))
+            .await
+        {
             // Who answers what it does not know with a page may still take a handshake.
             Err(Error::Unexpected { .. }) => return Ok(Verdict::Legacy),
             answer => answer?,
@@ -264,15 +267,15 @@ impl Opening<'_> {
 
     /// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.
     async fn find_out(self, child: &StdioConnection) -> Result<Option<Peer>, Error> {
-        let discovered = ask_stdio(child, discovery(DISCOVER_ID, Revision::LATEST.as_str()));
+        let discovered = ask_stdio(child, self.discovery(DISCOVER_ID, Revision::LATEST.as_str()));
         tokio::pin!(discovered);
         let shaken = ask_stdio(child, self.handshake());
         if let Ok(answer) = timeout(PROBE_PATIENCE, &mut discovered).await {
-            return judge(child, answer, shaken).await;
+            return self.judge(child, answer, shaken).await;
         }
         tokio::pin!(shaken);
         tokio::select! {
-            answer = &mut discovered => judge(child, answer, shaken).await,
+            answer = &mut discovered => self.judge(child, answer, shaken).await,
             answer = &mut shaken => initialized(answer).map(Some),
         }
     }
@@ -284,6 +287,37 @@ impl Opening<'_> {
         Ok(Connection::new(peer, Link::Stdio(child), self.questions, self.known))
     }
 
+    /// What an answer to discovery leads to; `shaken` is the handshake, begun or not.
+    async fn judge(
+        self,
+        child: &StdioConnection,
+        discovered: Result<Bytes, StdioError>,
+        shaken: impl Future<Output = Result<Bytes, StdioError>>,
+    ) -> Result<Option<Peer>, Error> {
+        let Ok(message) = discovered else { return Ok(None) };
+        let mut verdict = handshake::judge_message(&message, Revision::LATEST.as_str());
+        if let Verdict::Later(name) = &verdict {
+            let Ok(message) = ask_stdio(child, self.discovery(DISCOVER_AGAIN_ID, name)).await else {
+                return Ok(None);
+            };
+            verdict = handshake::judge_message(&message, name);
+        }
+        match verdict {
+            Verdict::Modern(peer) => Ok(Some(peer)),
+            Verdict::Failed(error) => Err(error),
+            Verdict::Later(name) => Err(refused_its_own(&name)),
+            Verdict::Legacy => match shaken.await {
+                Ok(message) => handshake::read_initialized(&message).map(Some),
+                Err(_) => Ok(None),
+            },
+        }
+    }
+
+    fn discovery(self, id: u64, revision: &str) -> FirstQuestion {
+        let declared = self.questions.declared().to_json(Era::Modern);
+        question(Method::Discover, id, &handshake::discover_params(revision, &declared))
+    }
+
     fn handshake(self) -> FirstQuestion {
         let offered = match &self.known.pin {
             Pin::Legacy(revision) => *revision,
@@ -292,31 +326,6 @@ impl Opening<'_> {
         let declared = self.questions.declared().to_json(Era::Legacy);
         let params = handshake::initialize_params(offered, &declared);
         question(Method::Initialize, INITIALIZE_ID, &params)
-    }
-}
-
-/// What an answer to discovery leads to; `shaken` is the handshake, begun or not.
-async fn judge(
-    child: &StdioConnection,
-    discovered: Result<Bytes, StdioError>,
-    shaken: impl Future<Output = Result<Bytes, StdioError>>,
-) -> Result<Option<Peer>, Error> {
-    let Ok(message) = discovered else { return Ok(None) };
-    let mut verdict = handshake::judge_message(&message, Revision::LATEST.as_str());
-    if let Verdict::Later(name) = &verdict {
-        let Ok(message) = ask_stdio(child, discovery(DISCOVER_AGAIN_ID, name)).await else {
-            return Ok(None);
-        };
-        verdict = handshake::judge_message(&message, name);
-    }
-    match verdict {
-        Verdict::Modern(peer) => Ok(Some(peer)),
-        Verdict::Failed(error) => Err(error),
-        Verdict::Later(name) => Err(refused_its_own(&name)),
-        Verdict::Legacy => match shaken.await {
-            Ok(message) => handshake::read_initialized(&message).map(Some),
-            Err(_) => Ok(None),
-        },
     }
 }
 
@@ -342,10 +351,6 @@ fn modern_headers(http: &HttpPeer, revision: &str) -> Result<HeaderMap, Error> {
 
 /// A question that a connection begins with: method, id and the whole message.
 type FirstQuestion = (Method, u64, Bytes);
-
-fn discovery(id: u64, revision: &str) -> FirstQuestion {
-    question(Method::Discover, id, &handshake::discover_params(revision))
-}
 
 fn question(method: Method, id: u64, params: &[u8]) -> FirstQuestion {
     (method, id, Bytes::from(message::request(id, method.as_str(), params)))
