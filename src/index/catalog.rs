@@ -8,7 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::mended::without_nulls;
+use super::mended::mended;
 use super::withheld::{Defect, Withheld};
 use crate::defaults;
 use crate::mcp::{Era, Members, Method, ParamHeaders};
@@ -28,7 +28,7 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     /// What it lists under `skills/list`.
     pub skills: Vec<Item>,
-    /// Tools and skills that it lists and that are not offered, and before them lists that it does not give: the first
+    /// Entries that it lists and that are not offered, and before them lists that it does not give: the first
     /// [`defaults::WITHHELD_MAX`].
     pub withheld: Vec<Withheld>,
     /// How many more there are.
@@ -47,7 +47,7 @@ pub struct Catalog {
 pub struct Item {
     /// Its name or URI.
     pub key: String,
-    /// The whole entry, byte for byte, but for null in place of what may be absent.
+    /// The whole entry, byte for byte, but for what no reader would miss or take as it was written.
     pub raw: Box<RawValue>,
     /// Tells it from what the entry was at other times.
     pub stamp: u64,
@@ -76,6 +76,17 @@ impl List {
         Self::Prompts,
         Self::Skills,
     ];
+
+    /// One entry of it, in words.
+    pub const fn entry(self) -> &'static str {
+        match self {
+            Self::Tools => "tool",
+            Self::Resources => "resource",
+            Self::Templates => "resource template",
+            Self::Prompts => "prompt",
+            Self::Skills => "skill",
+        }
+    }
 
     /// The method that reads it.
     pub const fn method(self) -> Method {
@@ -151,8 +162,7 @@ impl Item {
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
-        // Frontmatter of skills is passed as it is.
-        let raw = if list == List::Skills { raw } else { without_nulls(raw) };
+        let raw = mended(list, raw);
         (!key.is_empty()).then(|| Self {
             key,
             stamp: stamp(&raw),
@@ -210,7 +220,7 @@ impl Catalog {
         }
     }
 
-    /// Leaves a tool or a skill out.
+    /// Leaves an entry out.
     pub fn withhold(&mut self, entry: Withheld) {
         if self.withheld.len() < defaults::WITHHELD_MAX {
             self.withheld.push(entry);
@@ -225,7 +235,7 @@ impl Catalog {
         self.complete = false;
         self.refused.push((list, now));
         self.withheld
-            .insert(0, Withheld::new(list.method().as_str(), Defect::List(why)));
+            .insert(0, Withheld::new(list, list.method().as_str(), Defect::List(why)));
         if self.withheld.len() > defaults::WITHHELD_MAX {
             self.withheld.pop();
             self.withheld_more += 1;
@@ -288,7 +298,7 @@ impl Catalog {
             context.update(b"\0");
         }
         for entry in &self.withheld {
-            context.update(format!("\n{:?} {}", entry.name, entry.cause).as_bytes());
+            context.update(format!("\n{} {:?} {}", entry.list.member(), entry.name, entry.cause).as_bytes());
         }
         if self.withheld_more > 0 {
             context.update(format!("\n{}", self.withheld_more).as_bytes());
@@ -338,7 +348,7 @@ mod tests {
     fn a_list_that_is_refused_is_named_before_all_else_that_is_left_out() {
         let mut catalog = catalog("a", Ok("of a first page"));
         for place in 0..defaults::WITHHELD_MAX {
-            catalog.withhold(Withheld::new(&place.to_string(), Defect::Name));
+            catalog.withhold(Withheld::new(List::Tools, &place.to_string(), Defect::Name));
         }
         catalog.refuse(List::Prompts, "no database".into(), Instant::now());
         assert!(catalog.prompts.is_empty() && !catalog.complete);

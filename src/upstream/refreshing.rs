@@ -87,14 +87,11 @@ impl Inner {
             (catalog.withheld.as_slice(), catalog.withheld_more)
         });
         for entry in catalog.withheld.iter().filter(|entry| !known.contains(entry)) {
-            let (name, cause) = (&entry.name, &entry.cause);
+            let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
             match cause {
-                Defect::Skill(_) => tracing::warn!(server, skill = name, reason, "a skill is withheld: {cause}"),
-                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
-                Defect::Name | Defect::Annotation(_) | Defect::Schema(_) => {
-                    tracing::warn!(server, tool = name, reason, "a tool is withheld: {cause}");
-                }
+                Defect::List(_) => tracing::warn!(server, name, reason, "a list is left out: {cause}"),
+                _ => tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}"),
             }
         }
         if catalog.withheld_more != known_more {
