@@ -283,8 +283,8 @@ pub const TOON_GROWTH_MAX: usize = 4;
 
 /// Longest frontmatter of a `SKILL.md`.
 pub const FRONTMATTER_MAX: usize = 64 << 10;
-/// Most bytes of a frontmatter once its aliases are followed.
-pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Deepest nesting of a frontmatter; hosts follow no deeper one.
+pub const FRONTMATTER_DEPTH_MAX: usize = 32;
 /// Longest name of a skill (Agent Skills specification).
 pub const SKILL_NAME_MAX: usize = 64;
 /// Most characters of a skill's description (Agent Skills specification).
