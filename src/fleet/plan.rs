@@ -10,6 +10,7 @@ use super::access::Access;
 use super::discovery::DiscoveryPlan;
 use super::extensions;
 use super::identity::IdentityPlan;
+use super::origins::OriginPlan;
 use super::protocol::ProtocolPlan;
 use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
@@ -105,6 +106,8 @@ pub struct FederationPlan {
     pub members: Vec<MemberPlan>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
@@ -353,6 +356,7 @@ fn plan_federation(
     FederationPlan {
         members,
         access: federation.access.clone(),
+        origins: OriginPlan::of(&federation.spec),
         protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),

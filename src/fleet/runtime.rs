@@ -369,6 +369,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
     Federation {
         name: key.to_string(),
         access: planned.access.clone(),
+        origins: planned.origins.clone(),
         protocol: planned.protocol,
         sessions: planned.sessions,
         streams: planned.streams,

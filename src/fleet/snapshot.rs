@@ -10,6 +10,7 @@ pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
 use super::discovery::DiscoveryPlan;
+use super::origins::OriginPlan;
 use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
@@ -39,6 +40,8 @@ pub struct Federation {
     pub own_instructions: Option<String>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.

@@ -40,6 +40,7 @@ impl Federation {
             instructions: member.instructions.as_deref().unwrap_or_default().to_owned(),
             own_instructions: None,
             access: self.access.clone(),
+            origins: self.origins.clone(),
             protocol: self.protocol,
             sessions: self.sessions,
             streams: self.streams,

@@ -310,7 +310,8 @@ mod tests {
     use crate::api::federation::Encoding;
     use crate::api::server::ServerInfo;
     use crate::fleet::{
-        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan, StreamPlan,
+        Content, IdentityPlan, OriginPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan,
+        StreamPlan,
     };
     use crate::index::IndexPlan;
     use crate::mcp::apps;
@@ -398,6 +399,7 @@ mod tests {
             let plan = FederationPlan {
                 members: plan,
                 access: Access::Anonymous,
+                origins: OriginPlan::default(),
                 protocol: ProtocolPlan::default(),
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),
