@@ -328,6 +328,20 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_all_members_are_read_again_when_somebody_asks_it_of_the_federation() {
+        let object = json!({
+            "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation",
+            "metadata": {"name": "fed", "namespace": "team", "annotations": {"mcpfleet.dev/refresh-at": "now"}},
+            "spec": {"access": {"anonymous": {}}},
+        });
+        let mut federation: MCPFederation = serde_json::from_value(object).unwrap();
+        let marked = |federation: &MCPFederation| federation_input(federation, &References::default()).refresh;
+        assert_eq!(marked(&federation).as_deref(), Some("now"));
+        federation.metadata.annotations = Some([("other".to_owned(), "now".to_owned())].into());
+        assert_eq!(marked(&federation), None);
+    }
+
+    #[test]
     fn a_protocol_is_pinned_by_its_era_and_the_version_defaults_to_the_newest() {
         let pinned = |protocol: serde_json::Value| {
             let spec = json!({"remote": {"url": "http://example.com/mcp"}, "protocol": protocol});
