@@ -365,6 +365,7 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
     let index = Index::build(planned.index.clone(), catalogs);
     let micros = started.elapsed().as_micros();
     tracing::debug!(federation = %key, micros, "built the index");
+    lasting.metrics.list_bytes(index.tools_bytes());
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),

@@ -299,6 +299,34 @@ fn rules_decide_alike_what_is_listed_and_what_can_be_called() {
 }
 
 #[test]
+fn a_list_is_written_once_for_all_who_see_the_same() {
+    let index = build(vec![member("a", &named(&["x", "y"])), member("b", &named(&["x"]))]);
+    let written = |audience: Audience, revision: Revision| {
+        let view = index.view(audience);
+        let page = index.page(&view, List::Tools, revision, None, 0);
+        (page.items.as_ptr(), page.items.len())
+    };
+    let hidden = Audience {
+        apps: false,
+        ..Audience::EVERYBODY
+    };
+    for audience in [Audience::EVERYBODY, hidden] {
+        for alike in [
+            &[Revision::V2024_11_05, Revision::V2025_03_26][..],
+            &[Revision::V2025_06_18, Revision::V2025_11_25],
+            &[Revision::V2026_07_28],
+        ] {
+            let first = written(audience, alike[0]);
+            assert!(first.1 > 0 && alike.iter().all(|revision| written(audience, *revision) == first));
+        }
+    }
+    let (old, new) = (Revision::V2025_11_25, Revision::V2026_07_28);
+    assert_ne!(written(Audience::EVERYBODY, old), written(Audience::EVERYBODY, new));
+    let bytes: usize = named(&["x", "y", "x"]).iter().map(|tool| tool.to_string().len()).sum();
+    assert_eq!(index.tools_bytes(), bytes);
+}
+
+#[test]
 fn pages_follow_each_other_by_key_whatever_has_changed_in_between() {
     let all: Vec<String> = (0..25).map(|i| format!("t{i:02}")).collect();
     let of = |names: &[String]| {
