@@ -80,6 +80,10 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest request body taken from a client.
 pub const REQUEST_BODY_MAX: usize = 4 << 20;
+/// How much of a larger one is let go of before it is refused.
+pub const DISCARDED_BODY_MAX: usize = 16 << 20;
+/// For how long.
+pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest response body taken from an upstream.
 pub const RESPONSE_BODY_MAX: usize = 16 << 20;
 /// Largest SSE event, and largest stdio line, taken from an upstream.

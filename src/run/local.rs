@@ -15,7 +15,7 @@ use super::admin::Admin;
 use super::endpoints::Endpoints;
 use super::launch::{self, Launcher};
 use super::source::Source;
-use super::{pipes, progress, readiness, signals};
+use super::{cores, pipes, progress, readiness, signals};
 use crate::api::DEFAULT_NAMESPACE;
 use crate::args::{Connect, Up};
 use crate::defaults;
@@ -146,9 +146,12 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
             stop.clone(),
         )),
     ];
-    if let Some(gateway) = gateway {
+    // Calls may have opened connections there, which are closed in order below.
+    let cores = gateway.is_some().then(cores).transpose()?;
+    if let (Some(gateway), Some(cores)) = (gateway, &cores) {
         let sessions = Arc::clone(&sessions);
         tasks.push(tokio::spawn(gateway.serve(
+            Arc::clone(cores),
             runtime.fleet(),
             sessions,
             stop.clone(),
@@ -198,6 +201,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
     wait_for(tasks).await;
     runtime.stop().await;
     launcher.stop().await;
+    drop(cores);
     admin_stop.cancel();
     wait_for(admin.into_iter().collect()).await;
     Ok(())

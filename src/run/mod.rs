@@ -15,9 +15,12 @@ mod source;
 mod telemetry;
 mod watch;
 
+use std::sync::Arc;
+
 use anyhow::Context;
 
 use crate::args::LogFormat;
+use crate::cores::Cores;
 
 /// Runs `program` to its end in a runtime of its own, with log lines written as `format` says.
 ///
@@ -35,4 +38,11 @@ pub fn in_runtime(format: LogFormat, program: impl Future<Output = anyhow::Resul
     // Somebody may keep standard input open, and whoever reads it waiting, for ever.
     runtime.shutdown_background();
     outcome
+}
+
+/// The threads that serve clients.
+fn cores() -> anyhow::Result<Arc<Cores>> {
+    Cores::start()
+        .map(Arc::new)
+        .context("the threads that serve clients cannot be started")
 }

@@ -23,14 +23,15 @@ use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
 use crate::body::{self, BodyError};
+use crate::cores::PerCore;
 use crate::defaults;
 use crate::mcp::asking::Asking;
 use crate::mcp::{Envelope, Kind, headers, message, notice};
 
-/// One server's endpoint with a connection pool of its own.
+/// One server's endpoint with connection pools of its own, one for each core.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    clients: Arc<PerCore<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>>,
     endpoint: HttpEndpoint,
 }
 
@@ -91,18 +92,21 @@ impl HttpPeer {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .pool_max_idle_per_host(256)
-            .build(https);
-        Ok(Self { client, endpoint })
+        let client = || {
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(Duration::from_secs(60))
+                .pool_max_idle_per_host(256)
+                .build(https.clone())
+        };
+        let clients = Arc::new(PerCore::new(client));
+        Ok(Self { clients, endpoint })
     }
 
     /// The same server at another address of its own, with the same connections.
     pub(crate) fn at(&self, url: Uri) -> Self {
         Self {
-            client: self.client.clone(),
+            clients: Arc::clone(&self.clients),
             endpoint: HttpEndpoint {
                 url,
                 headers: self.endpoint.headers.clone(),
@@ -173,7 +177,7 @@ impl HttpPeer {
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
         let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
         let status = response.status().as_u16();
-        drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+        drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
     }
 
@@ -213,7 +217,8 @@ impl HttpPeer {
         *request.method_mut() = method;
         *request.uri_mut() = self.endpoint.url.clone();
         *request.headers_mut() = headers;
-        self.client
+        self.clients
+            .here()
             .request(request)
             .await
             .map_err(|e| Error::Connect(cause(&e)))
@@ -326,10 +331,10 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
             return Ok(Opened::Stream(EventStream::new(response.into_body())));
         }
-        MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+        MediaType::Json => Some(body::read(&mut response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
         _ => {
             // A short body is read so that the connection can be used again; a long one is not worth it.
-            drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+            drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
             None
         }
     };

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{TestGateway, plan};
 use crate::support::upstream::{self, Upstream};
 
 fn tools() -> Value {
@@ -512,4 +514,37 @@ async fn a_stopping_gateway_lets_running_requests_finish() {
         server.seen().iter().any(|seen| seen.http == http::Method::DELETE),
         "the session was ended"
     );
+}
+
+/// Clients that send all before they read anything.
+#[tokio::test]
+async fn whoever_sends_too_much_is_told_so_when_it_listens_at_last() {
+    let gateway = TestGateway::start(plan(&[])).await;
+    let head = |more: &str| {
+        format!(
+            "POST /default/fed/mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json\r\n{more}\r\n\r\n"
+        )
+    };
+    let size = 10 << 20;
+    let sent = "a".repeat(size);
+    let declared = head(&format!("content-length: {size}")) + &sent;
+    let chunked = head("transfer-encoding: chunked") + &format!("{size:x}\r\n{sent}\r\n0\r\n\r\n");
+    for message in [declared, chunked] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.write_all(message.as_bytes()).await.unwrap();
+        assert!(first_line(&mut stream).await.starts_with("HTTP/1.1 413 "));
+    }
+    let mut waiting = TcpStream::connect(gateway.address).await.unwrap();
+    let asking = head(&format!("content-length: {size}\r\nexpect: 100-continue"));
+    waiting.write_all(asking.as_bytes()).await.unwrap();
+    assert!(
+        first_line(&mut waiting).await.starts_with("HTTP/1.1 413 "),
+        "it is not asked for what is not wanted"
+    );
+}
+
+async fn first_line(stream: &mut TcpStream) -> String {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).await.unwrap();
+    line
 }
