@@ -56,7 +56,9 @@ fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<
     }
     if era == Era::Modern {
         result.member("ttlMs", "0");
-        let is_same_for_all = federation.index.rules().is_empty() && !request.audience.show_all;
+        let is_same_for_all = federation.index.rules().is_empty()
+            && !request.audience.show_all
+            && !(list == List::Tools && federation.index.hides_app_only());
         result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
         let mut own = ObjectWriter::open(result.name("_meta"));
         own.member(meta::SERVER_INFO, &federation.server_info);

@@ -159,18 +159,30 @@ async fn all_parts_of_a_result_arrive_in_their_order() {
         {"type": "text", "text": "last"},
     ]);
     let result = json!({"content": content, "structuredContent": {"rows": [1.5, {"a": "b"}]}});
-    let answered = result.clone();
-    let shelf = Shelf::empty().with_tool("mixed", json!({}));
+    let shelf = || Shelf::empty().with_tool("mixed", json!({}));
+    let (answered, old) = (result.clone(), shelf());
     let a = Upstream::start(move |seen| match seen.method() {
         "tools/call" => seen.result(answered.clone()),
-        _ => shelf.answer_legacy(seen),
+        _ => old.answer_legacy(seen),
     })
     .await;
-    let gateway = TestGateway::ready(&[("a", a.address)]).await;
+    let (mut answered, new) = (result.clone(), shelf());
+    answered["resultType"] = json!("complete");
+    let b = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => seen.result(answered.clone()),
+        _ => new.answer_modern(seen),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("a", a.address), ("b", b.address)]).await;
     for revision in BOTH {
-        let answer = gateway.ask(revision, "tools/call", json!({"name": "a__mixed"})).await;
-        assert_eq!(answer["result"]["content"], result["content"]);
-        assert_eq!(answer["result"]["structuredContent"], result["structuredContent"]);
+        for tool in ["a__mixed", "b__mixed"] {
+            let answer = gateway.ask(revision, "tools/call", json!({"name": tool})).await;
+            assert_eq!(answer["result"]["content"], result["content"], "{tool}");
+            assert_eq!(
+                answer["result"]["structuredContent"], result["structuredContent"],
+                "{tool}"
+            );
+        }
     }
 }
 
