@@ -52,6 +52,7 @@ mod reads;
 mod resume;
 mod revisions;
 mod rounds;
+mod sdk_listeners;
 mod sessions;
 mod skills;
 mod stdio_face;
