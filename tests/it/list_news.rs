@@ -343,6 +343,9 @@ async fn lists_of_every_kind_are_told_once_and_right_whatever_comes_and_goes() {
     .await;
 }
 
+/// What happens, how it is brought about, in what time it must be told, and the tools that there are then.
+type Step<'s> = (&'s str, &'s dyn Fn(), Duration, &'s [&'s str]);
+
 #[tokio::test]
 async fn each_change_of_the_fleet_is_told_in_time_and_seen_then() {
     let (tools, is_away) = (Tools::default(), Arc::new(AtomicBool::new(false)));
@@ -386,7 +389,7 @@ async fn each_change_of_the_fleet_is_told_in_time_and_seen_then() {
     let soon = Duration::from_secs(2);
     // That lists are kept for a while, and that who fails is tried less often, comes on top.
     let later = Duration::from_secs(6);
-    let steps: [(&str, &dyn Fn(), Duration, &[&str]); 8] = [
+    let steps: [Step<'_>; 8] = [
         ("a server is added", &|| set(with_second(json!({}))), soon, both),
         ("it is taken out of service", &|| disabled(true), soon, one),
         ("it is put into service", &|| disabled(false), soon, both),
