@@ -57,6 +57,7 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     FederationInput {
         key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
+        uid: metadata.uid.clone(),
         access: Access::resolve(&federation.spec, namespace, references),
         refresh: refresh_at(metadata),
         skills: SkillsPlan::resolve(&federation.spec, namespace, references),

@@ -57,6 +57,8 @@ pub struct ServerInput {
 pub struct FederationInput {
     /// Its namespace and name.
     pub key: ObjectKey,
+    /// What tells its object from all others anywhere, if it is one of a cluster.
+    pub uid: Option<String>,
     /// What its object says.
     pub spec: MCPFederationSpec,
     /// Who may connect.
@@ -102,6 +104,8 @@ pub struct ServerPlan {
 /// One federation to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FederationPlan {
+    /// What tells it from all others anywhere, if anything does.
+    pub uid: Option<String>,
     /// Its members: higher priority first, then by name.
     pub members: Vec<MemberPlan>,
     /// Who may connect.
@@ -354,6 +358,7 @@ fn plan_federation(
     members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
     FederationPlan {
+        uid: federation.uid.clone(),
         members,
         access: federation.access.clone(),
         origins: OriginPlan::of(&federation.spec),

@@ -16,7 +16,7 @@ use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
 use crate::index::{Audience, Catalog, Index, SkillPrefix, instructions};
-use crate::mcp::{Era, apps};
+use crate::mcp::{Era, Mark, apps};
 use crate::metrics::FederationMetrics;
 use crate::upstream::{Peer, Skills, Upstream};
 
@@ -32,6 +32,8 @@ pub struct Fleet {
 pub struct Federation {
     /// `namespace/name`.
     pub name: String,
+    /// What other gateways know it by.
+    pub mark: Mark,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
     /// How to use it, for a client's model, with what its servers say; empty where nobody says.

@@ -6,7 +6,7 @@ use super::dispatch::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Page};
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Era, RpcError, meta};
+use crate::mcp::{Era, RpcError, meta, passed};
 
 /// Lists what the client of `request` may see of `list`.
 pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) -> Answer {
@@ -36,11 +36,21 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
             None => return Answer::failed(request, "pages are not ready yet; try again"),
         },
     };
-    Answer::ok(request, &result(federation, request, list, page, next.as_deref()))
+    Answer::ok(
+        request,
+        &result(federation, request, list, page, after.as_deref(), next.as_deref()),
+    )
 }
 
 /// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
-fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
+fn result(
+    federation: &Federation,
+    request: Request<'_>,
+    list: List,
+    page: Page<'_>,
+    after: Option<&str>,
+    next: Option<&str>,
+) -> Vec<u8> {
     let era = request.revision.era();
     let mut out = Vec::with_capacity(page.items.len() + federation.server_info.len() + 256);
     let mut result = ObjectWriter::open(&mut out);
@@ -62,6 +72,11 @@ fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<
         result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
         let mut own = ObjectWriter::open(result.name("_meta"));
         own.member(meta::SERVER_INFO, &federation.server_info);
+        if passed::is_asked_for(request.meta) {
+            let view = federation.index.view(request.audience);
+            let entries = federation.index.passed(&view, list, after, federation.page_size);
+            passed::write(&mut own, federation.mark, entries);
+        }
         own.close();
     }
     result.close();

@@ -12,7 +12,7 @@ use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
-use crate::mcp::{RpcError, descriptor};
+use crate::mcp::{Passed, RpcError, descriptor};
 
 /// Reads every list that the server declares.
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
@@ -49,7 +49,11 @@ async fn read_list(
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(false);
             }
-            match Item::read(list, raw) {
+            let mut item = Item::read(list, raw);
+            if let (Some(item), Some(passed)) = (&mut item, &page.passed) {
+                item.passed = passed.of(&item.key);
+            }
+            match item {
                 Some(tool) if list == List::Tools => match tool.offered(connection.annotations()) {
                     Ok(tool) => catalog.tools.push(Item {
                         needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
@@ -91,6 +95,7 @@ fn refused(list: List, error: &str) -> Error {
 
 struct Page {
     items: Vec<Box<RawValue>>,
+    passed: Option<Passed>,
     next: Option<String>,
 }
 
@@ -105,7 +110,8 @@ impl Page {
             None => None,
             Some(raw) => serde_json::from_str(raw.get()).map_err(|_| malformed())?,
         };
-        Ok(Self { items, next })
+        let passed = members.get("_meta").and_then(Passed::read);
+        Ok(Self { items, passed, next })
     }
 }
 

@@ -435,3 +435,68 @@ async fn each_change_of_the_fleet_is_told_in_time_and_seen_then() {
         }
     }
 }
+
+#[tokio::test]
+async fn gateways_that_are_members_of_each_other_come_to_rest() {
+    let one_tool = |name: &'static str| {
+        Upstream::start(move |seen| upstream::modern(seen, &json!([{"name": name, "inputSchema": {"type": "object"}}])))
+    };
+    let (at_one, at_other, at_third) = (one_tool("t").await, one_tool("u").await, one_tool("v").await);
+    let gateways = [(); 3].map(async |()| TestGateway::start(plan(&[])).await);
+    let [one, other, third] = gateways;
+    let (one, other, third) = (one.await, other.await, third.await);
+    // Each is a member of the next, and two are of each other.
+    let plans = [
+        (
+            &one,
+            plan(&[
+                ("s", at_one.address),
+                ("other", other.address),
+                ("third", third.address),
+            ]),
+        ),
+        (&other, plan(&[("s", at_other.address), ("one", one.address)])),
+        (&third, plan(&[("s", at_third.address), ("other", other.address)])),
+    ];
+    for (gateway, plan) in plans {
+        gateway.input.send_replace(plan.into());
+    }
+    let names = async |gateway: &TestGateway, revision: Revision| -> Vec<String> {
+        let answer = gateway.ask(revision, "tools/list", json!({})).await;
+        assert!(
+            !answer.to_string().contains("dev.mcpfleet/passed"),
+            "clients are not told"
+        );
+        let tools = answer["result"]["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected = [
+        (&one, &["other__s__u", "s__t", "third__other__s__u", "third__s__v"][..]),
+        (&other, &["one__s__t", "one__third__s__v", "s__u"]),
+        (&third, &["other__one__s__t", "other__s__u", "s__v"]),
+    ];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for (gateway, tools) in expected {
+        while names(gateway, Revision::LATEST).await != tools {
+            let seen = names(gateway, Revision::LATEST).await;
+            assert!(Instant::now() < deadline, "{seen:?} and not {tools:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let mut stream = one.modern_events(json!(1), "subscriptions/listen", params).await;
+    stream.next().await;
+    assert_eq!(
+        stream.message_within(Duration::from_secs(4)).await,
+        None,
+        "it is at rest"
+    );
+    for (gateway, tools) in expected {
+        for revision in [LEGACY, Revision::LATEST] {
+            assert_eq!(names(gateway, revision).await, tools);
+        }
+    }
+    let call = json!({"name": "third__other__s__u", "arguments": {}});
+    let called = one.modern("tools/call", call).await;
+    assert_eq!(called["result"]["content"][0]["text"], "u", "{called}");
+}

@@ -36,6 +36,7 @@ impl Federation {
         member.skills = None;
         Some(Self {
             name: format!("{}{BEFORE_MEMBER}{}", self.name, member.name),
+            mark: self.mark,
             server_info: self.server_info.clone(),
             instructions: member.instructions.as_deref().unwrap_or_default().to_owned(),
             own_instructions: None,

@@ -397,6 +397,7 @@ mod tests {
     impl World {
         fn new(plan: Vec<MemberPlan>, servers: Vec<(ObjectKey, ServerObservation)>) -> Self {
             let plan = FederationPlan {
+                uid: None,
                 members: plan,
                 access: Access::Anonymous,
                 origins: OriginPlan::default(),
