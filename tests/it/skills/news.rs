@@ -37,7 +37,7 @@ async fn a_list_that_cannot_be_read_again_when_it_is_old_stays_and_its_skills_ca
     ] {
         let server = Server::start(era, skill("a", "x")).await;
         let mut plan = plan_with(&[("m", server.upstream.address)], json!({}));
-        plan.servers[0].terms.freshness.ttl = Some(Duration::from_millis(200));
+        plan.servers[0].terms.freshness.ttl = Duration::from_millis(200);
         let mut gateway = TestGateway::start(plan).await;
         gateway.until(|seen| states(seen).all(is_ready)).await;
         let first = listed(&gateway, Revision::LATEST).await;
