@@ -22,6 +22,7 @@ pub struct Metrics {
     streams: GaugeVec,
     remote_search_failures: IntCounterVec,
     list_changed_seconds: HistogramVec,
+    list_bytes: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -71,6 +72,7 @@ pub struct FederationMetrics {
     other: MethodMetrics,
     streams: [Gauge; 2],
     list_changed_seconds: Histogram,
+    list_bytes: Gauge,
 }
 
 /// A stream, counted until this is dropped.
@@ -188,6 +190,11 @@ impl Metrics {
                 "Time from a change of what a federation lists to its being told on a client's stream.",
                 &["federation"],
             )?,
+            list_bytes: gauge(
+                "mcpfleet_list_bytes",
+                "Bytes of the descriptors of all tools that a federation lists.",
+                &["federation"],
+            )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
@@ -276,6 +283,7 @@ impl Metrics {
             other: method(OTHER),
             streams: STREAMS.map(|kind| self.streams.with_label_values(&[name, kind])),
             list_changed_seconds: self.list_changed_seconds.with_label_values(&[name]),
+            list_bytes: self.list_bytes.with_label_values(&[name]),
         }
     }
 
@@ -314,6 +322,7 @@ impl Metrics {
         remove_series(&self.streams, "federation", name);
         remove_series(&self.remote_search_failures, "federation", name);
         remove_series(&self.list_changed_seconds, "federation", name);
+        remove_series(&self.list_bytes, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -349,6 +358,12 @@ impl FederationMetrics {
 }
 
 impl FederationMetrics {
+    /// Tells how many bytes the descriptors of all listed tools have.
+    pub fn list_bytes(&self, bytes: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "it is as much as fits into memory")]
+        self.list_bytes.set(bytes as f64);
+    }
+
     /// Counts a search that `member` did not answer.
     pub fn remote_search_failed(&self, member: &str, reason: &'static str) {
         let labels = [self.name.as_str(), member, reason];
@@ -489,6 +504,7 @@ mod tests {
                 .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
         }
         let streams = metrics.federation("default/b");
+        streams.list_bytes(4_096);
         let open = streams.stream(StreamKind::Session);
         open.list_changed(Duration::from_millis(1));
         drop(streams.stream(StreamKind::Subscription));
@@ -504,6 +520,7 @@ mod tests {
             r#"mcpfleet_streams{federation="default/b",kind="session"} 1"#,
             r#"mcpfleet_streams{federation="default/b",kind="subscription"} 0"#,
             r#"mcpfleet_list_changed_seconds_count{federation="default/b"} 1"#,
+            r#"mcpfleet_list_bytes{federation="default/b"} 4096"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");
         }

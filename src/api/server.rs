@@ -332,7 +332,7 @@ pub struct CatalogStatus {
     pub truncated: i64,
 }
 
-/// A tool, resource, template, prompt or skill that is not offered to clients, or a whole list.
+/// A tool, resource, template, prompt or skill that is not offered to clients, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldTool {
     /// Its name or URI, or the method of a list, such as `prompts/list`.

@@ -6,7 +6,7 @@ use super::dispatch::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Page};
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Era, RpcError, message, meta};
+use crate::mcp::{Era, RpcError, message, meta, passed};
 use crate::metrics::Outcome;
 
 /// Lists what the client of `request` may see of `list`.
@@ -39,19 +39,26 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
     };
     let size = page.items.len() + federation.server_info.len() + 256;
     let body = message::response_with(request.id.as_json(), size, |out| {
-        write(out, federation, request, list, &page, next.as_deref());
+        write(
+            out,
+            federation,
+            request,
+            list,
+            &page,
+            (after.as_deref(), next.as_deref()),
+        );
     });
     Answer::new(body, Outcome::Ok)
 }
 
-/// Writes the result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
+/// Writes the result of a list method, of what stands behind `after` and before `next`; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
 fn write(
     out: &mut Vec<u8>,
     federation: &Federation,
     request: Request<'_>,
     list: List,
     page: &Page<'_>,
-    next: Option<&str>,
+    (after, next): (Option<&str>, Option<&str>),
 ) {
     let era = request.revision.era();
     let mut result = ObjectWriter::open(out);
@@ -67,10 +74,17 @@ fn write(
     }
     if era == Era::Modern {
         result.member("ttlMs", "0");
-        let is_same_for_all = federation.index.rules().is_empty() && !request.audience.show_all;
+        let is_same_for_all = federation.index.rules().is_empty()
+            && !request.audience.show_all
+            && !(list == List::Tools && federation.index.hides_app_only());
         result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
         let mut own = ObjectWriter::open(result.name("_meta"));
         own.member(meta::SERVER_INFO, &federation.server_info);
+        if passed::is_asked_for(request.meta) {
+            let view = federation.index.view(request.audience);
+            let entries = federation.index.passed(&view, list, after, federation.page_size);
+            passed::write(&mut own, federation.mark, entries);
+        }
         own.close();
     }
     result.close();

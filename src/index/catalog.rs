@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::mended::mended;
 use super::withheld::{Defect, Withheld};
 use crate::defaults;
-use crate::mcp::{Era, Members, Method, ParamHeaders};
+use crate::mcp::{Era, Mark, Members, Method, ParamHeaders};
 
 /// The lists of one upstream, as it sent them.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ pub struct Item {
     pub param_headers: Option<Arc<ParamHeaders>>,
     /// Whether it is a tool that has to be called for a task, of a server that makes some.
     pub needs_task: bool,
+    /// The federations that it has passed, the last one first; none where its server is no gateway that tells.
+    pub passed: Box<[Mark]>,
 }
 
 /// The four lists that every revision knows, and that of the extension for skills.
@@ -169,6 +171,7 @@ impl Item {
             raw,
             param_headers: None,
             needs_task: false,
+            passed: Box::default(),
         })
     }
 }
@@ -271,6 +274,20 @@ impl Catalog {
         self
     }
 
+    /// `catalog` without what has passed the federation `mark` on its way: that federation has it already, and would list
+    /// it under ever longer names.
+    pub fn without(catalog: &Arc<Self>, mark: Mark) -> Arc<Self> {
+        let passed = |item: &Item| item.passed.contains(&mark);
+        if !List::ALL.iter().any(|list| catalog.list(*list).iter().any(passed)) {
+            return Arc::clone(catalog);
+        }
+        let mut rest = Self::clone(catalog);
+        for list in List::ALL {
+            rest.list_mut(list).retain(|item| !passed(item));
+        }
+        Arc::new(rest.sealed())
+    }
+
     /// Leaves an entry of `list` out that has no name or URI.
     pub fn leave_out_nameless(&mut self, list: List) {
         match self.nameless.iter_mut().find(|(known, _)| *known == list) {
@@ -294,6 +311,9 @@ impl Catalog {
             for item in self.list(list) {
                 context.update(b"\n");
                 context.update(item.raw.get().as_bytes());
+                for mark in &item.passed {
+                    context.update(format!(" {mark}").as_bytes());
+                }
             }
             context.update(b"\0");
         }

@@ -298,13 +298,18 @@ impl Index {
         tools.filter(|entry| entry.target.member == member).count()
     }
 
+    /// How many bytes the descriptors of all listed tools have.
+    pub fn tools_bytes(&self) -> usize {
+        let seen = self.merged(List::Tools).seen_by(RuleSet::ALL);
+        let listed = seen.filter(|(_, entry)| entry.listed);
+        listed.map(|(_, entry)| self.raw(List::Tools, entry).len()).sum()
+    }
+
     /// The index in numbers, with what merging did that nobody would expect.
     pub fn status(&self) -> IndexStatus {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let count = |list| number(self.merged(list).len());
-        let seen = self.merged(List::Tools).seen_by(RuleSet::ALL);
-        let listed = seen.filter(|(_, entry)| entry.listed);
-        let bytes: usize = listed.map(|(_, entry)| self.raw(List::Tools, entry).len()).sum();
+        let bytes = self.tools_bytes();
         let Report { renamed, clashes } = &self.report;
         let kept = |length: usize| length.min(STATUS_MAX);
         let left_out = renamed.len() - kept(renamed.len()) + clashes.len() - kept(clashes.len());

@@ -240,6 +240,46 @@ fn long_names_are_cut_and_named_in_the_status() {
 }
 
 #[test]
+fn names_of_any_length_fit_stay_apart_and_lead_back_whatever_the_order() {
+    let prefix = "p".repeat(40);
+    let same = "s".repeat(50);
+    let originals = [
+        "a".repeat(30),
+        "b".repeat(60),
+        "c".repeat(128),
+        format!("{same}one{}", "x".repeat(20)),
+        format!("{same}two{}", "x".repeat(20)),
+        "short".to_owned(),
+    ];
+    let offered = originals.each_ref().map(|name| json!({"name": name}));
+    let turned: Vec<Value> = offered.iter().rev().cloned().collect();
+    let index = build(vec![member(&prefix, &offered), member("q", &offered)]);
+    let all = names(&index, Audience::EVERYBODY);
+    assert_eq!(all.len(), 12);
+    assert!(all.iter().all(|name| name.len() <= defaults::NAME_MAX), "{all:?}");
+    let reached: std::collections::BTreeSet<_> = all.iter().map(|name| owner(&index, name).unwrap()).collect();
+    assert_eq!(reached.len(), 12, "each name leads to a tool of its own");
+    let again = build(vec![member("q", &turned), member(&prefix, &turned)]);
+    assert_eq!(names(&again, Audience::EVERYBODY), all);
+
+    let renamed = index.status().renamed;
+    let told: Vec<_> = renamed.iter().map(|renamed| (&renamed.name, &renamed.shown)).collect();
+    let shortened: Vec<_> = all
+        .iter()
+        .filter_map(|shown| {
+            let (place, original) = owner(&index, shown).unwrap();
+            let full = format!("{}__{original}", index.members[place].prefix);
+            (full != *shown).then_some((original, shown))
+        })
+        .collect();
+    assert_eq!(shortened.len(), 8, "those that are too long: {shortened:?}");
+    for (original, shown) in &shortened {
+        assert!(told.contains(&(original, shown)), "{shown} in {told:?}");
+    }
+    assert_eq!(told.len(), shortened.len());
+}
+
+#[test]
 fn filters_and_overrides_decide_what_is_offered_and_how_it_looks() {
     let said = json!({"tools": {
         "allow": ["logs", "exec*"], "deny": ["exec_root"],
@@ -305,6 +345,34 @@ fn rules_decide_alike_what_is_listed_and_what_can_be_called() {
             assert_eq!(called, expected.contains(&name), "{who:?} {name}");
         }
     }
+}
+
+#[test]
+fn a_list_is_written_once_for_all_who_see_the_same() {
+    let index = build(vec![member("a", &named(&["x", "y"])), member("b", &named(&["x"]))]);
+    let written = |audience: Audience, revision: Revision| {
+        let view = index.view(audience);
+        let page = index.page(&view, List::Tools, revision, None, 0);
+        (page.items.as_ptr(), page.items.len())
+    };
+    let hidden = Audience {
+        apps: false,
+        ..Audience::EVERYBODY
+    };
+    for audience in [Audience::EVERYBODY, hidden] {
+        for alike in [
+            &[Revision::V2024_11_05, Revision::V2025_03_26][..],
+            &[Revision::V2025_06_18, Revision::V2025_11_25],
+            &[Revision::V2026_07_28],
+        ] {
+            let first = written(audience, alike[0]);
+            assert!(first.1 > 0 && alike.iter().all(|revision| written(audience, *revision) == first));
+        }
+    }
+    let (old, new) = (Revision::V2025_11_25, Revision::V2026_07_28);
+    assert_ne!(written(Audience::EVERYBODY, old), written(Audience::EVERYBODY, new));
+    let bytes: usize = named(&["x", "y", "x"]).iter().map(|tool| tool.to_string().len()).sum();
+    assert_eq!(index.tools_bytes(), bytes);
 }
 
 #[test]
@@ -439,6 +507,22 @@ fn tools_with_a_page_go_where_apps_are_excluded_and_tools_for_apps_alone_where_n
     assert_eq!(index.page_owner("ui://b/w", without), Some(0));
     let never = build(vec![offering("b", json!({}), &offered)]);
     assert_eq!(names(&never, without).len(), 5);
+}
+
+#[test]
+fn a_block_for_apps_that_cannot_be_read_takes_no_tool_from_the_list() {
+    let offered = [
+        json!({"name": "number", "_meta": {"ui": {"resourceUri": 12, "visibility": ["app"]}}}),
+        json!({"name": "text", "_meta": {"ui": "ui://b/v"}}),
+        json!({"name": "word", "_meta": {"ui": {"visibility": "model"}}}),
+    ];
+    let index = build(vec![offering("b", json!({"excludeApps": true}), &offered)]);
+    let listed = tools(&index, Revision::LATEST);
+    let listed = listed.as_array().unwrap().iter();
+    let metas: Vec<_> = listed.map(|tool| tool["_meta"].clone()).collect();
+    assert_eq!(metas, offered.each_ref().map(|tool| tool["_meta"].clone()));
+    let for_models = |name| index.target_for_models(name, Audience::EVERYBODY).is_some();
+    assert!(for_models("b__text") && !for_models("b__number") && !for_models("b__word"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is not offered: entries whose names would act on whatever shows them, those whose schemas or other members make
 //! clients refuse the whole list, tools whose `x-mcp-header` annotations are wrong, which are left out where the
-//! annotations bind, and mended where they do not, skills that hosts could not use, and lists that their server does not
-//! give.
+//! annotations bind, and mended where they do not, skills that hosts could not use, and lists that their server
+//! does not give.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::mcp::{Members, object, printable};
 /// An entry that its server lists and that is not offered, or a whole list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// The list that it stands in.
+    /// The list that it stands in, or that it is.
     pub list: List,
     /// Its name or URI, cut and with control characters written as escapes: it ends up in logs and status. Of a list the
     /// method.

@@ -13,7 +13,7 @@ use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
-use crate::mcp::{RpcError, descriptor};
+use crate::mcp::{Passed, RpcError, descriptor};
 
 /// Reads every list that the server declares. One that it answers with an error is left out, with what it said, but that
 /// of its tools: without them there is no point in it.
@@ -64,10 +64,13 @@ async fn read_list(
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(false);
             }
-            let Some(item) = Item::read(list, raw) else {
+            let Some(mut item) = Item::read(list, raw) else {
                 catalog.leave_out_nameless(list);
                 continue;
             };
+            if let Some(passed) = &page.passed {
+                item.passed = passed.of(&item.key);
+            }
             match item.offered(list, connection.annotations()) {
                 Ok(tool) if list == List::Tools => catalog.tools.push(Item {
                     needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
@@ -98,6 +101,7 @@ fn refused(error: &str) -> Error {
 
 struct Page {
     items: Vec<Box<RawValue>>,
+    passed: Option<Passed>,
     next: Option<String>,
 }
 
@@ -112,7 +116,8 @@ impl Page {
             None => None,
             Some(raw) => serde_json::from_str(raw.get()).map_err(|_| malformed())?,
         };
-        Ok(Self { items, next })
+        let passed = members.get("_meta").and_then(Passed::read);
+        Ok(Self { items, passed, next })
     }
 }
 

@@ -90,7 +90,7 @@ impl Inner {
             let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
             match cause {
-                Defect::List(_) => tracing::warn!(server, name, reason, "a list is left out: {cause}"),
+                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
                 _ => tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}"),
             }
         }

@@ -105,38 +105,70 @@ async fn descriptors_and_results_arrive_value_for_value() {
         "icons": [{"src": "data:,"}], "_meta": {"vendor.x/y": {"deep": {"er": 12_345_678_901_234_567_u64}}},
         "inventedForThis": {"name": "odd", "list": [[], {}, "ü\u{1f600}\u{7f}"]},
     });
-    let result = json!({
-        "content": [], "structuredContent": {"n": 1.0e300, "i": -7}, "isError": false,
-        "_meta": {"vendor.x/y": 1}, "inventedForThis": ["a", {"b": null}],
+    let link = json!({
+        "type": "resource_link", "uri": "x://1", "name": "one", "size": 7, "_meta": {"vendor.x/y": [1.0]},
+        "inventedForThis": {"a": null},
     });
-    let (listed, answered) = (descriptor.clone(), result.clone());
-    let server = Upstream::start(move |seen| match seen.method() {
-        "tools/call" => seen.result(answered.clone()),
-        _ => upstream::legacy(seen, &json!([listed])),
+    let result = |content: Value| {
+        json!({
+            "content": content, "structuredContent": {"n": 1.0e300, "i": -7}, "isError": false,
+            "_meta": {"vendor.x/y": 1}, "inventedForThis": ["a", {"b": null}],
+        })
+    };
+    let results = [result(json!([])), result(json!([link]))];
+    let own = results.clone();
+    let answer = move |seen: &upstream::Seen| {
+        let place = usize::from(seen.body["params"]["arguments"]["link"] == true);
+        own[place].clone()
+    };
+    let (listed, answered) = (json!([descriptor]), answer.clone());
+    let old = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => seen.result(answered(seen)),
+        _ => upstream::legacy(seen, &listed),
     })
     .await;
-    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let (listed, answered) = (json!([descriptor]), answer.clone());
+    let new = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => {
+            let mut result = answered(seen);
+            result["resultType"] = json!("complete");
+            seen.result(result)
+        }
+        _ => upstream::modern(seen, &listed),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("new", new.address), ("old", old.address)]).await;
 
-    let mut expected = descriptor;
-    expected["name"] = json!("s__odd");
+    let named = |name: &str| {
+        let mut expected = descriptor.clone();
+        expected["name"] = json!(name);
+        expected
+    };
     for answer in [
         gateway.legacy("tools/list", json!({})).await,
         gateway.modern("tools/list", json!({})).await,
     ] {
-        assert_eq!(answer["result"]["tools"], json!([expected]));
+        assert_eq!(answer["result"]["tools"], json!([named("new__odd"), named("old__odd")]));
     }
-    let call = json!({"name": "s__odd", "arguments": {}});
-    assert_eq!(gateway.legacy("tools/call", call.clone()).await["result"], result);
-    let modern = gateway.modern("tools/call", call).await;
-    for (member, value) in result
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(member, _)| *member != "_meta")
-    {
-        assert_eq!(&modern["result"][member], value, "{member}");
+    for name in ["new__odd", "old__odd"] {
+        for (has_link, result) in [false, true].into_iter().zip(&results) {
+            let call = json!({"name": name, "arguments": {"link": has_link}});
+            assert_eq!(
+                gateway.legacy("tools/call", call.clone()).await["result"],
+                *result,
+                "{name}"
+            );
+            let mut modern = gateway.modern("tools/call", call).await["result"].take();
+            let added = modern.as_object_mut().unwrap();
+            assert_eq!(added.remove("resultType"), Some(json!("complete")));
+            let info = added["_meta"]
+                .as_object_mut()
+                .unwrap()
+                .remove("io.modelcontextprotocol/serverInfo");
+            assert!(info.is_some());
+            assert_eq!(modern, *result, "{name}");
+        }
     }
-    assert_eq!(modern["result"]["_meta"]["vendor.x/y"], 1);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ mod reads;
 mod resume;
 mod revisions;
 mod rounds;
+mod sdk_listeners;
 mod sessions;
 mod skills;
 mod stdio_face;

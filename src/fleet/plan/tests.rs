@@ -21,6 +21,7 @@ fn members(servers: &[&str], namespace: &str, members: Value) -> Vec<(String, St
     let spec = serde_json::from_value(json!({"members": members})).unwrap();
     let federations = vec![FederationInput {
         key: ObjectKey::new(namespace, "fed"),
+        uid: None,
         spec,
         access: Access::Anonymous,
         refresh: None,
@@ -152,6 +153,7 @@ fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
             servers: vec![resolved("one"), resolved("two")],
             federations: vec![FederationInput {
                 key: ObjectKey::new("team", "fed"),
+                uid: None,
                 spec: serde_json::from_value(spec.clone()).unwrap(),
                 access: Access::Anonymous,
                 skills: SkillsPlan::default(),

@@ -313,7 +313,8 @@ mod tests {
     use crate::api::federation::Encoding;
     use crate::api::server::ServerInfo;
     use crate::fleet::{
-        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan, StreamPlan,
+        Content, IdentityPlan, OriginPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan,
+        StreamPlan,
     };
     use crate::index::IndexPlan;
     use crate::mcp::apps;
@@ -399,8 +400,10 @@ mod tests {
     impl World {
         fn new(plan: Vec<MemberPlan>, servers: Vec<(ObjectKey, ServerObservation)>) -> Self {
             let plan = FederationPlan {
+                uid: None,
                 members: plan,
                 access: Access::Anonymous,
+                origins: OriginPlan::default(),
                 protocol: ProtocolPlan::default(),
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),

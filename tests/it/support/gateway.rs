@@ -89,6 +89,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
         federations: vec![FederationInput {
             refresh: None,
             key: ObjectKey::new("default", "fed"),
+            uid: None,
             spec: federation.spec,
             access: Access::Anonymous,
             skills: Default::default(),
