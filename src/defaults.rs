@@ -304,3 +304,5 @@ pub const SKILL_DEPTH_MAX: usize = 64;
 pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
 /// Most bytes of a federation's instructions; its own are never cut.
 pub const INSTRUCTIONS_MAX: usize = 32 << 10;
+/// Most bytes that a server may say of itself where it is served alone, in its info and in its instructions.
+pub const INTRODUCTION_MAX: usize = 64 << 10;

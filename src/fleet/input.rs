@@ -1,7 +1,6 @@
 //! From an object to what the planner needs of it: the parts that a cluster and one machine share.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use kube::core::ObjectMeta;
@@ -10,16 +9,13 @@ use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
 use super::skills::SkillsPlan;
+use super::waits;
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
-use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
+use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
-use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
-use crate::defaults;
+use crate::api::{MCPFederation, MCPServer, REFRESH_AT};
 use crate::mcp::{Era, Revision};
 use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
-
-/// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
-const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The planner's view of `server`, which is reached at `endpoint`.
 pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) -> ServerInput {
@@ -34,7 +30,7 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
         allowed_namespaces: policy.map(|p| p.allowed_namespaces.clone()).unwrap_or_default(),
         disabled: server.spec.disabled,
         terms: Terms {
-            timeouts: timeouts(server.spec.timeouts.as_ref()),
+            timeouts: waits::timeouts(server.spec.timeouts.as_ref(), Timeouts::default()),
             pin: pin(server.spec.protocol.as_ref()),
             transport: transport(server),
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
@@ -65,40 +61,10 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     }
 }
 
-/// The waits of a manifest over the defaults. Zero means the default, and no limit for a call.
-pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
-    let default = Timeouts::default();
-    let Some(spec) = spec else {
-        return default;
-    };
-    let given = |duration: Option<crate::api::Duration>| {
-        let duration = Duration::from(duration?);
-        (!duration.is_zero()).then(|| duration.min(TIMEOUT_MAX))
-    };
-    Timeouts {
-        connect: given(spec.connect).unwrap_or(default.connect),
-        list: given(spec.list).unwrap_or(default.list),
-        call: given(spec.call),
-        resource: given(spec.resource).unwrap_or(default.resource),
-    }
-}
-
 /// How fresh a manifest wants lists to be, over the defaults.
 fn freshness(spec: Option<&Cache>) -> Freshness {
-    let default = Freshness::default();
-    let Some(spec) = spec else { return default };
-    let bounded = |duration: Duration| duration.min(TIMEOUT_MAX);
-    Freshness {
-        ttl: match spec.ttl.map(Delay::length) {
-            None => default.ttl,
-            Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
-            Some(None) => None,
-        },
-        stale_for: match spec.stale_for.map(Delay::length) {
-            None => default.stale_for,
-            Some(stale_for) => bounded(stale_for.unwrap_or(TIMEOUT_MAX)),
-        },
-    }
+    let (ttl, stale_for) = spec.map_or((None, None), |cache| (cache.ttl, cache.stale_for));
+    waits::freshness(ttl, stale_for, Freshness::default())
 }
 
 /// What has the lists of `server` read again when it appears: another value of the annotation, and the end of a rollout,
@@ -279,27 +245,6 @@ mod tests {
         assert_eq!(input.allowed_namespaces.from, NamespacesFrom::Same);
         assert_eq!(input.terms, Terms::default());
         assert!(!input.disabled);
-    }
-
-    #[test]
-    fn timeouts_are_taken_and_bounded() {
-        let spec = serde_json::from_value(json!({"connect": "0s", "call": "1h30m", "list": "90000h"})).unwrap();
-        let timeouts = timeouts(Some(&spec));
-        assert_eq!(timeouts.connect, Timeouts::default().connect);
-        assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
-        assert_eq!(timeouts.list, TIMEOUT_MAX);
-    }
-
-    #[test]
-    fn how_fresh_lists_are_kept_is_taken_and_bounded() {
-        let of = |cache: serde_json::Value| freshness(Some(&serde_json::from_value(cache).unwrap()));
-        let seconds = Duration::from_secs;
-        assert_eq!(of(json!({})), Freshness::default());
-        assert_eq!(of(json!({"ttl": "-1s"})).ttl, None);
-        assert_eq!(of(json!({"ttl": "5m"})).ttl, Some(seconds(300)));
-        assert_eq!(of(json!({"ttl": "1ms"})).ttl, Some(seconds(1)));
-        assert_eq!(of(json!({"staleFor": "0s"})).stale_for, Duration::ZERO);
-        assert_eq!(of(json!({"staleFor": "99999h"})).stale_for, TIMEOUT_MAX);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod snapshot;
 pub mod streams;
 mod unresolved;
 pub mod variation;
+mod waits;
 
 pub use access::{Access, ApiKeys, KeyDigest};
 pub use changes::{Changes, News, Place};

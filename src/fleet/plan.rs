@@ -442,10 +442,7 @@ fn expand(
         let prefix = member.prefix.clone().unwrap_or_else(|| reference.name.clone());
         return vec![MemberPlan {
             name: member.name.clone(),
-            variation: Variation::of(
-                member,
-                servers.get(&key).and_then(|server| server.endpoint.as_ref().ok()),
-            ),
+            variation: Variation::of(member, servers.get(&key).copied()),
             server: key,
             skills: skill_prefix(member, &prefix),
             prefix,
@@ -463,7 +460,7 @@ fn expand(
         .map(|s| MemberPlan {
             name: s.key.name.clone(),
             server: s.key.clone(),
-            variation: Variation::of(member, s.endpoint.as_ref().ok()),
+            variation: Variation::of(member, Some(s)),
             skills: skill_prefix(member, &s.key.name),
             prefix: s.key.name.clone(),
             priority,

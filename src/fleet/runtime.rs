@@ -27,7 +27,7 @@ use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::mcp::Mark;
 use crate::metrics::{FederationMetrics, Metrics};
-use crate::upstream::{Health, State, Upstream};
+use crate::upstream::{Health, Introduction, State, Upstream};
 
 /// Which federation is served at the bare path `/mcp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,7 @@ struct MemberInput {
     offers: Offers,
     /// How to use it, as its server says.
     instructions: Option<Arc<str>>,
+    introduction: Introduction,
 }
 
 impl Keeper {
@@ -187,7 +188,7 @@ impl Keeper {
                 metrics,
             ));
             self.forward_changes(&upstream);
-            let patience = server.terms.timeouts.connect + server.terms.timeouts.list;
+            let patience = server.terms.patience();
             match self.upstreams.entry(key.clone()) {
                 Entry::Vacant(place) => drop(place.insert(Held::new(server.clone(), upstream))),
                 Entry::Occupied(mut place) => {
@@ -295,6 +296,7 @@ impl Keeper {
                 let peer = state.peer.as_deref();
                 MemberInput {
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
+                    introduction: peer.map(|peer| peer.introduction.clone()).unwrap_or_default(),
                     upstream: Some(Arc::clone(&serving.upstream)),
                     catalog: state.catalog.clone(),
                     offers: peer
@@ -395,9 +397,11 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
                 upstream: input.upstream.clone(),
                 offers: input.offers,
                 instructions: input.instructions.clone(),
+                introduction: input.introduction.clone(),
             })
             .collect(),
         alone: Alone::of(inputs.len()),
+        is_alone: false,
         index,
         discovery: planned.discovery,
         offers: inputs
@@ -449,6 +453,7 @@ impl PartialEq for MemberInput {
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && self.offers == other.offers
             && self.instructions == other.instructions
+            && self.introduction == other.introduction
     }
 }
 

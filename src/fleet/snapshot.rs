@@ -1,6 +1,6 @@
 //! The immutable snapshot that requests are served from.
 
-mod alone;
+pub mod alone;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use crate::api::federation::Encoding;
 use crate::index::{Audience, Catalog, Index, SkillPrefix, instructions};
 use crate::mcp::{Era, Mark, apps};
 use crate::metrics::FederationMetrics;
-use crate::upstream::{Peer, Skills, Upstream};
+use crate::upstream::{Introduction, Peer, Skills, Upstream};
 
 /// Everything that is served now; swapped whole.
 #[derive(Debug, Default)]
@@ -74,6 +74,8 @@ pub struct Federation {
     pub metrics: Arc<FederationMetrics>,
     /// Each member as a federation of its own.
     pub alone: Alone,
+    /// Whether it is one: then its server speaks for itself.
+    pub is_alone: bool,
 }
 
 /// What members do beside what they list: one that does it is enough.
@@ -106,6 +108,8 @@ pub struct Member {
     pub offers: Offers,
     /// How to use the server, as it says.
     pub instructions: Option<Arc<str>>,
+    /// What it says of itself where it is served alone.
+    pub introduction: Introduction,
 }
 
 impl Federation {
@@ -115,10 +119,13 @@ impl Federation {
         if rules.is_empty() {
             return Cow::Borrowed(&self.instructions);
         }
-        let seen = self
+        let mut seen = self
             .members
             .iter()
             .filter(|member| rules.touching(&member.name).meets(audience.rules));
+        if self.is_alone {
+            return Cow::Borrowed(seen.next().map_or("", |_| &self.instructions));
+        }
         let said = seen.filter_map(|member| Some((member.name.as_str(), member.instructions.as_deref()?)));
         Cow::Owned(instructions::compose(self.own_instructions.as_deref(), said))
     }

@@ -6,7 +6,8 @@ use super::dispatch::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Page};
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Era, RpcError, meta, passed};
+use crate::mcp::{Era, RpcError, message, meta, passed};
+use crate::metrics::Outcome;
 
 /// Lists what the client of `request` may see of `list`.
 pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) -> Answer {
@@ -36,24 +37,25 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
             None => return Answer::failed(request, "pages are not ready yet; try again"),
         },
     };
-    Answer::ok(
-        request,
-        &result(federation, request, list, page, after.as_deref(), next.as_deref()),
-    )
+    let size = page.items.len() + federation.server_info.len() + 256;
+    let body = message::response_with(request.id.as_json(), size, |out| {
+        write(out, federation, request, list, &page, after.as_deref(), next.as_deref());
+    });
+    Answer::new(body, Outcome::Ok)
 }
 
-/// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
-fn result(
+/// Writes the result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
+fn write(
+    out: &mut Vec<u8>,
     federation: &Federation,
     request: Request<'_>,
     list: List,
-    page: Page<'_>,
+    page: &Page<'_>,
     after: Option<&str>,
     next: Option<&str>,
-) -> Vec<u8> {
+) {
     let era = request.revision.era();
-    let mut out = Vec::with_capacity(page.items.len() + federation.server_info.len() + 256);
-    let mut result = ObjectWriter::open(&mut out);
+    let mut result = ObjectWriter::open(out);
     if era == Era::Modern {
         result.string("resultType", "complete");
     }
@@ -80,5 +82,4 @@ fn result(
         own.close();
     }
     result.close();
-    out
 }

@@ -258,7 +258,7 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
         Ok(token) => {
             let mut told = carry_out(visit, message, asked.id, method, client).await;
             if let Some(token) = token {
-                told.finished.headers.insert(headers::SESSION_ID, token);
+                told.finished.headers.insert(headers::SESSION_ID.clone(), token);
             }
             told
         }
@@ -298,9 +298,10 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         method,
         is_over: false,
     };
+    let mut dispatched = Box::pin(dispatch(&visit.federation, request));
     tokio::select! {
         biased;
-        answer = dispatch(&visit.federation, request) => {
+        answer = &mut dispatched => {
             counting.is_over = true;
             Told {
                 method: Some(method),

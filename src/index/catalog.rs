@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 
-use super::mended::without_nulls;
+use super::mended::mended;
 use super::withheld::Withheld;
 use crate::defaults;
 use crate::mcp::{Era, Mark, Members, Method, ParamHeaders};
@@ -26,7 +26,7 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     /// What it lists under `skills/list`.
     pub skills: Vec<Item>,
-    /// Tools and skills that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
+    /// Entries that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
     pub withheld: Vec<Withheld>,
     /// How many more there are.
     pub withheld_more: usize,
@@ -42,7 +42,7 @@ pub struct Catalog {
 pub struct Item {
     /// Its name or URI.
     pub key: String,
-    /// The whole entry, byte for byte, but for null in place of what may be absent.
+    /// The whole entry, byte for byte, but for what no reader would miss or take as it was written.
     pub raw: Box<RawValue>,
     /// Tells it from what the entry was at other times.
     pub stamp: u64,
@@ -73,6 +73,17 @@ impl List {
         Self::Prompts,
         Self::Skills,
     ];
+
+    /// One entry of it, in words.
+    pub const fn entry(self) -> &'static str {
+        match self {
+            Self::Tools => "tool",
+            Self::Resources => "resource",
+            Self::Templates => "resource template",
+            Self::Prompts => "prompt",
+            Self::Skills => "skill",
+        }
+    }
 
     /// The method that reads it.
     pub const fn method(self) -> Method {
@@ -148,8 +159,7 @@ impl Item {
     /// Reads one entry of `list`, or `None` if it has no key to address it by.
     pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
         let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
-        // Frontmatter of skills is passed as it is.
-        let raw = if list == List::Skills { raw } else { without_nulls(raw) };
+        let raw = mended(list, raw);
         (!key.is_empty()).then(|| Self {
             key,
             stamp: stamp(&raw),
@@ -207,7 +217,7 @@ impl Catalog {
         }
     }
 
-    /// Leaves a tool or a skill out.
+    /// Leaves an entry out.
     pub fn withhold(&mut self, entry: Withheld) {
         if self.withheld.len() < defaults::WITHHELD_MAX {
             self.withheld.push(entry);
@@ -269,7 +279,7 @@ impl Catalog {
             context.update(b"\0");
         }
         for entry in &self.withheld {
-            context.update(format!("\n{:?} {}", entry.name, entry.cause).as_bytes());
+            context.update(format!("\n{} {:?} {}", entry.list.member(), entry.name, entry.cause).as_bytes());
         }
         if self.withheld_more > 0 {
             context.update(format!("\n{}", self.withheld_more).as_bytes());

@@ -181,13 +181,9 @@ impl Index {
 
 impl Listing {
     fn of(index: &Index, list: List, audience: Audience, leads_to_unlisted: bool) -> Self {
-        let entries = index.merged(list).entries.iter().enumerate();
-        let mut lines: Vec<Line> = entries
-            .filter(|(_, entry)| {
-                entry.covered.meets(audience.rules)
-                    && (entry.listed || audience.show_all)
-                    && (audience.apps || entry.for_models)
-            })
+        let seen = index.merged(list).seen_by(audience.rules);
+        let mut lines: Vec<Line> = seen
+            .filter(|(_, entry)| (entry.listed || audience.show_all) && (audience.apps || entry.for_models))
             .map(|(place, _)| Line::Entry(place))
             .collect();
         if list == List::Tools && leads_to_unlisted {

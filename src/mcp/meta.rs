@@ -70,11 +70,11 @@ pub struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The hop of what is asked to learn what there is for any client: `everything` that can be carried is declared, as
-    /// JSON, since servers make what they list depend on it.
-    pub fn of_catalog(era: Era, revision: &'a str, everything: &'a str) -> Self {
+    /// The hop of what is asked to learn what there is for those who declare these `capabilities`, as JSON: servers make
+    /// what they list depend on it.
+    pub fn declaring(era: Era, revision: &'a str, capabilities: &'a str) -> Self {
         Self {
-            capabilities: everything,
+            capabilities,
             ..Self::our_own(era, revision)
         }
     }

@@ -6,6 +6,7 @@ pub mod apps;
 pub mod asking;
 pub mod content;
 pub mod descriptor;
+pub mod descriptor_types;
 pub mod edits;
 pub mod elicitation;
 pub mod features;

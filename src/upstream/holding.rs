@@ -119,9 +119,9 @@ impl Upstream {
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
     }
 
-    /// How long it is waited for where it lists something.
-    pub fn list_timeout(&self) -> Duration {
-        self.inner.timeouts.list
+    /// How long it is waited for where it finds something.
+    pub fn search_timeout(&self) -> Duration {
+        self.inner.timeouts.word()
     }
 
     /// Most connections to it that calls may have of their own.

@@ -49,24 +49,20 @@ async fn read_list(
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(false);
             }
-            let mut item = Item::read(list, raw);
-            if let (Some(item), Some(passed)) = (&mut item, &page.passed) {
+            let Some(mut item) = Item::read(list, raw) else {
+                catalog.leave_out_nameless(list);
+                continue;
+            };
+            if let Some(passed) = &page.passed {
                 item.passed = passed.of(&item.key);
             }
-            match item {
-                Some(tool) if list == List::Tools => match tool.offered(connection.annotations()) {
-                    Ok(tool) => catalog.tools.push(Item {
-                        needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
-                        ..tool
-                    }),
-                    Err(withheld) => catalog.withhold(withheld),
-                },
-                Some(skill) if list == List::Skills => match skill.offered_skill() {
-                    Ok(skill) => catalog.skills.push(skill),
-                    Err(withheld) => catalog.withhold(withheld),
-                },
-                Some(item) => catalog.list_mut(list).push(item),
-                None => catalog.leave_out_nameless(list),
+            match item.offered(list, connection.annotations()) {
+                Ok(tool) if list == List::Tools => catalog.tools.push(Item {
+                    needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
+                    ..tool
+                }),
+                Ok(item) => catalog.list_mut(list).push(item),
+                Err(withheld) => catalog.withhold(withheld),
             }
         }
         match page.next {

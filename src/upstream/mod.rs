@@ -50,7 +50,7 @@ pub use holding::Upstream;
 pub use news::Notice;
 pub use pin::Pin;
 pub use request::{Answers, Body, Call, Fanout, Reply, TaskCall};
-pub use state::{Health, Peer, State, Transport};
+pub use state::{Health, Introduction, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscription};
 pub use task_changes::TaskChanges;
 pub use terms::{Freshness, HttpTransport, Terms};

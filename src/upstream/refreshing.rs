@@ -12,7 +12,7 @@ use super::lists;
 use super::state::{Health, State};
 use super::supervise::jittered;
 use crate::defaults;
-use crate::index::{Catalog, Defect, List};
+use crate::index::{Catalog, List};
 
 impl Inner {
     /// Reads the catalog over `connection`, once more after a while, and again, if the server fails without being gone.
@@ -84,14 +84,9 @@ impl Inner {
             (catalog.withheld.as_slice(), catalog.withheld_more)
         });
         for entry in catalog.withheld.iter().filter(|entry| !known.contains(entry)) {
-            let (name, cause) = (&entry.name, &entry.cause);
+            let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
-            match cause {
-                Defect::Skill(_) => tracing::warn!(server, skill = name, reason, "a skill is withheld: {cause}"),
-                Defect::Name | Defect::Annotation(_) | Defect::Schema(_) => {
-                    tracing::warn!(server, tool = name, reason, "a tool is withheld: {cause}");
-                }
-            }
+            tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}");
         }
         if catalog.withheld_more != known_more {
             tracing::warn!(server = self.name, more = catalog.withheld_more, "more is withheld");

@@ -266,7 +266,7 @@ async fn nobody_is_served_the_list_of_another_however_warm_it_is() {
     plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
     let mut gateway = TestGateway::start(plan).await;
     gateway
-        .until(|o| o.federations.values().all(|f| f.index.tools == 3))
+        .until(|o| o.federations.values().all(|f| f.index.tools == 2))
         .await;
     const CAROL: (&str, &str) = ("x-api-key", "key-of-carol");
     let ask = async |key: (&str, &str), revision: Revision, method: &str, params: Value| {
@@ -408,8 +408,22 @@ async fn a_tool_with_a_schema_that_clients_choke_on_is_withheld_and_nothing_else
         .servers
         .values()
         .find_map(|server| server.catalog.clone().filter(|c| c.tools == 1));
-    let withheld: Vec<_> = catalog.unwrap().withheld.into_iter().map(|tool| tool.name).collect();
-    assert_eq!(withheld, ["typed", "lost"]);
+    let withheld = catalog.unwrap().withheld;
+    let told: Vec<_> = withheld.iter().map(|tool| (&*tool.name, &*tool.reason)).collect();
+    let [("typed", typed), ("lost", lost)] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(
+        typed.contains("type \"object\"") && lost.contains("properties/a"),
+        "{told:?}"
+    );
+    let page = gateway.metrics_page();
+    for line in [
+        r#"mcpfleet_catalog_withheld{server="default/a"} 2"#,
+        r#"mcpfleet_catalog_withheld{server="default/b"} 0"#,
+    ] {
+        assert!(page.contains(line), "{line} in {page}");
+    }
 
     let mut strict = plan(&servers);
     strict.servers[0].terms.withholds_whole = true;

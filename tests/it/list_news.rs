@@ -364,7 +364,7 @@ async fn each_change_of_the_fleet_is_told_in_time_and_seen_then() {
         let servers = [("a", first.address), ("b", second.address)];
         let mut plan = plan_with(&servers, json!({"members": members}));
         plan.servers[1].terms.freshness = Freshness {
-            ttl: Some(Duration::from_millis(200)),
+            ttl: Duration::from_millis(200),
             stale_for: Duration::from_millis(1_500),
         };
         plan

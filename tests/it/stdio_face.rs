@@ -525,6 +525,49 @@ async fn who_wants_to_be_listed_everything_says_so_at_the_start() {
     }
 }
 
+#[tokio::test]
+async fn a_remote_server_speaks_for_itself_and_its_skills_are_there() {
+    const SKILLS: &str = "io.modelcontextprotocol/skills";
+    const TEXT: &str = "First.\n\n## A heading\n\nThen.";
+    let info =
+        json!({"name": "far", "version": "7", "title": "Far end", "icons": [{"src": "https://a.example/i.png"}]});
+    let skill = json!({
+        "uri": "skill://a/SKILL.md", "frontmatter": {"name": "a", "description": "About a"},
+        "resources": [{"uri": "skill://a/SKILL.md", "digest": format!("sha256:{}", "0".repeat(64)), "size": 3}],
+    });
+    let (said, listed) = (info.clone(), skill.clone());
+    let remote = Upstream::start(move |seen| {
+        // Shown only to those who know of them.
+        let declared = &seen.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+        let knows = declared[SKILLS].is_object();
+        match seen.method() {
+            "server/discover" => seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+                "capabilities": {"tools": {}, "extensions": if knows { json!({SKILLS: {}}) } else { json!({}) }},
+                "instructions": TEXT, "_meta": {"io.modelcontextprotocol/serverInfo": said},
+            })),
+            "skills/list" if knows => seen.result(json!({
+                "resultType": "complete", "skills": [listed], "ttlMs": 0, "cacheScope": "private",
+            })),
+            _ => modern(seen, &json!([])),
+        }
+    })
+    .await;
+    let url = format!("http://{}/mcp", remote.address);
+    let arguments = ["connect", &url].map(std::ffi::OsStr::new);
+    let mut host = Host::start_with(TempDir::new().unwrap(), &arguments);
+    let answer = host.initialize(Revision::V2025_11_25, json!({})).await;
+    assert_eq!(answer["result"]["serverInfo"], info);
+    assert_eq!(answer["result"]["instructions"], TEXT);
+    assert!(
+        answer["result"]["capabilities"]["extensions"][SKILLS].is_object(),
+        "{answer}"
+    );
+    host.legacy(1, "skills/list", json!({})).await;
+    assert_eq!(host.next().await["result"]["skills"], json!([skill]));
+    assert!(host.leave().await.0.success());
+}
+
 /// Clients that visit at a time.
 const AT_A_TIME: usize = 4;
 

@@ -12,7 +12,8 @@ use crate::api::server::duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Naming {
-    /// Which names get their member's prefix. Always: all. OnConflict: those that several members have. Never: none;
+    /// Which names get their member's prefix. Always: all. OnConflict: those that several members have, for everybody,
+    /// also for those whom `access.rules` show only one of them, so that names are the same for all. Never: none;
     /// of equal names that of the first member stands. Default Always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<PrefixStrategy>,
