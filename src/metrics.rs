@@ -227,7 +227,7 @@ impl Metrics {
             )?,
             catalog_complete: gauge(
                 "mcpfleet_catalog_complete",
-                "1 if every page of every list of the server was read, 0 if a list was cut.",
+                "1 if every page of every list of the server was read, 0 if a list was cut or answered with an error.",
                 &["server"],
             )?,
             catalog_items: gauge(

@@ -317,12 +317,13 @@ pub struct CatalogStatus {
     /// Skills.
     #[serde(default)]
     pub skills: i64,
-    /// True: every page of every list was read.
+    /// True: every page of every list was read. False: a list was cut, or is answered with an error.
     pub complete: bool,
     /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Entries that the server lists and that are not offered to clients; at most 100 are named.
+    /// Entries that the server lists and that are not offered to clients, and lists that it answers with an error; at most
+    /// 100 are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub withheld: Vec<WithheldTool>,
@@ -331,10 +332,10 @@ pub struct CatalogStatus {
     pub truncated: i64,
 }
 
-/// A tool, resource, template, prompt or skill that is not offered to clients.
+/// A tool, resource, template, prompt or skill that is not offered to clients, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldTool {
-    /// Its name or URI.
+    /// Its name or URI, or the method of a list, such as `prompts/list`.
     pub name: String,
     /// What is wrong with it.
     pub reason: String,

@@ -21,7 +21,7 @@ pub mod variation;
 mod waits;
 
 pub use access::{Access, ApiKeys, KeyDigest};
-pub use changes::{Changes, News, Place};
+pub use changes::{Changes, Hearing, News, Place};
 pub use discovery::DiscoveryPlan;
 pub use identity::IdentityPlan;
 pub use observation::{FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState};

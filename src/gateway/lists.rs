@@ -39,20 +39,26 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
     };
     let size = page.items.len() + federation.server_info.len() + 256;
     let body = message::response_with(request.id.as_json(), size, |out| {
-        write(out, federation, request, list, &page, after.as_deref(), next.as_deref());
+        write(
+            out,
+            federation,
+            request,
+            list,
+            &page,
+            (after.as_deref(), next.as_deref()),
+        );
     });
     Answer::new(body, Outcome::Ok)
 }
 
-/// Writes the result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
+/// Writes the result of a list method, of what stands behind `after` and before `next`; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
 fn write(
     out: &mut Vec<u8>,
     federation: &Federation,
     request: Request<'_>,
     list: List,
     page: &Page<'_>,
-    after: Option<&str>,
-    next: Option<&str>,
+    (after, next): (Option<&str>, Option<&str>),
 ) {
     let era = request.revision.era();
     let mut result = ObjectWriter::open(out);

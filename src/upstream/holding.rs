@@ -20,7 +20,7 @@ use super::news::Notice;
 use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::State;
-use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
+use super::subscriptions::{SubscribeError, Subscriber, Subscription, Subscriptions};
 use super::supervise::supervise;
 use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
@@ -140,7 +140,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Says why the resource is not subscribed to.
-    pub async fn subscribe(&self, owner: &Owner, uri: &str) -> Result<Subscription, SubscribeError> {
+    pub async fn subscribe(&self, by: &Subscriber, uri: &str) -> Result<Subscription, SubscribeError> {
         let known = &self.inner.known;
         if !known.news.are_heeded() {
             return Err(SubscribeError::NotHeeded);
@@ -150,11 +150,11 @@ impl Upstream {
             return Err(SubscribeError::NotOffered);
         }
         let notices = known.news.notices();
-        let mut hold = Subscriptions::hold(known, owner, uri)?;
+        let mut hold = Subscriptions::hold(known, by, uri)?;
         timeout(self.inner.timeouts.resource, hold.accepted())
             .await
             .map_err(|_| SubscribeError::Timeout)??;
-        self.inner.lanes.subscribed(owner, hold.version()).await;
+        self.inner.lanes.subscribed(&by.owner, hold.version()).await;
         Ok(Subscription::new(hold, notices))
     }
 

@@ -8,6 +8,7 @@ use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::access;
 use crate::support::event_stream::EventStream;
 use crate::support::gateway::{TestGateway, plan, plan_with};
 use crate::support::http;
@@ -91,6 +92,32 @@ async fn only_wanted_kinds_come_each_with_the_id_of_its_subscription() {
     }
     let listed = gateway.modern("tools/list", json!({})).await;
     assert_eq!(listed["result"]["tools"][0]["name"], "s__a");
+}
+
+#[tokio::test]
+async fn a_key_has_a_fourth_of_the_places_and_is_told_so() {
+    let plan = plan_with(&[], json!({"limits": {"listens": 8}}));
+    let gateway = TestGateway::start(access::by_key(plan, access::alice_and_bob())).await;
+    let request = |(name, value): (&'static str, &str), id: u32| {
+        let params = json!({"notifications": all()});
+        let mut request = gateway.modern_request(id.into(), "subscriptions/listen", params, json!({}));
+        request.headers_mut().insert(name, value.parse().unwrap());
+        request
+    };
+    let mut held = Vec::new();
+    for (key, id) in [(access::ALICE, 1), (access::ALICE, 2), (access::BOB, 3)] {
+        let mut stream = EventStream::open(&gateway.client, request(key, id)).await;
+        let first = stream.message().await.unwrap();
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        held.push(stream);
+    }
+    let refused = gateway.send(request(access::ALICE, 4)).await.json();
+    let error = &refused["error"];
+    assert_eq!(error["code"], -32603);
+    assert_eq!(
+        error["message"],
+        "2 subscriptions of this key are open here, and no more may be; close one first"
+    );
 }
 
 #[tokio::test]

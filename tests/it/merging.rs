@@ -202,18 +202,38 @@ async fn a_member_that_is_taken_out_is_gone_in_one_step_that_is_told_once() {
     let params = json!({"notifications": {"toolsListChanged": true}});
     let mut stream = gateway.modern_events(json!(1), "subscriptions/listen", params).await;
     stream.message().await.unwrap();
+    let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+    let mut legacy = gateway.get_events(&session, Revision::LATEST_LEGACY, None).await;
     gateway
         .input
         .send_replace(Arc::new(plan_with(&servers[1..], json!({}))));
-    let told = stream.message().await.unwrap();
-    assert_eq!(told["method"], "notifications/tools/list_changed");
-    for revision in BOTH {
+    let names = async |revision| {
         let listed = gateway.ask(revision, "tools/list", json!({})).await;
-        let tools = listed["result"]["tools"].as_array().unwrap();
-        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["b__y", "b__y2"]);
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (both, one) = (["a__x", "a__x2", "b__y", "b__y2"], ["b__y", "b__y2"]);
+    loop {
+        let names = names(Revision::LATEST).await;
+        if names == one {
+            break;
+        }
+        assert_eq!(names, both);
     }
-    assert_eq!(stream.message_within(Duration::from_millis(400)).await, None);
+    for stream in [&mut stream, &mut legacy] {
+        let told = stream.message().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+    assert_eq!(names(Revision::LATEST_LEGACY).await, one);
+    let gone = gateway
+        .ask(Revision::LATEST, "tools/call", json!({"name": "a__x"}))
+        .await;
+    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+    for stream in [&mut stream, &mut legacy] {
+        assert_eq!(stream.message_within(Duration::from_millis(400)).await, None);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -183,7 +183,7 @@ pub enum LegacyNames {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Listens of Modern clients that are open at a time, in each replica. Default 1024.
+    /// Listens of Modern clients that are open at a time, in each replica; of one key a fourth. Default 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub listens: Option<i32>,

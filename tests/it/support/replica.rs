@@ -86,7 +86,7 @@ impl Replica {
         input.wait_for(Option::is_some).await.unwrap().clone().unwrap()
     }
 
-    /// What the fleet is planned from, now and later.
+    /// What the fleet is planned from, now and as it changes.
     pub(crate) fn inputs(&self) -> watch::Receiver<Option<Arc<PlanInput>>> {
         self.input.clone()
     }
