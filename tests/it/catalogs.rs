@@ -23,8 +23,8 @@ fn everything() -> Value {
         "roots": {"listChanged": true}, "sampling": {"context": {}, "tools": {}},
         "elicitation": {"form": {}, "url": {}},
         "extensions": {
-            "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
             "io.modelcontextprotocol/skills": {},
+            "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
         },
     })
 }
