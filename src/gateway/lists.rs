@@ -1,10 +1,12 @@
 //! The list methods: a page of what the client may see, written from the index.
 
+use serde_json::json;
+
 use super::answer::Answer;
 use super::cursor;
 use super::dispatch::Request;
 use crate::fleet::Federation;
-use crate::index::{List, Page};
+use crate::index::{Audience, List, Page};
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Era, RpcError, meta};
 
@@ -39,6 +41,12 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
     Answer::ok(request, &result(federation, request, list, page, next.as_deref()))
 }
 
+/// For whom what `audience` is told of lists holds.
+pub(super) fn cache_scope(federation: &Federation, audience: Audience) -> &'static str {
+    let is_same_for_all = federation.index.rules().is_empty() && !audience.show_all && !federation.is_private;
+    if is_same_for_all { "public" } else { "private" }
+}
+
 /// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
 fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
     let era = request.revision.era();
@@ -56,10 +64,17 @@ fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<
     }
     if era == Era::Modern {
         result.member("ttlMs", "0");
-        let is_same_for_all = federation.index.rules().is_empty() && !request.audience.show_all;
-        result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
+        result.string("cacheScope", cache_scope(federation, request.audience));
+    }
+    if era == Era::Modern || !federation.absent.is_empty() {
         let mut own = ObjectWriter::open(result.name("_meta"));
-        own.member(meta::SERVER_INFO, &federation.server_info);
+        if era == Era::Modern {
+            own.member(meta::SERVER_INFO, &federation.server_info);
+        }
+        if !federation.absent.is_empty() {
+            let names: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();
+            own.member(meta::ABSENT_MEMBERS, &json!(names).to_string());
+        }
         own.close();
     }
     result.close();

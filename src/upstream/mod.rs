@@ -53,4 +53,4 @@ pub use request::{Answers, Body, Call, Fanout, Reply, TaskCall};
 pub use state::{Health, Introduction, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscription};
 pub use task_changes::TaskChanges;
-pub use terms::{Freshness, HttpTransport, Terms};
+pub use terms::{Forwarding, Freshness, HttpTransport, Terms};

@@ -39,7 +39,12 @@ impl Inner {
     /// Reads the catalog over `connection` and publishes both.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
-        let mut catalog = lists::read_catalog(connection, self.timeouts).await?;
+        let mut catalog = if self.reads_lists {
+            lists::read_catalog(connection, self.timeouts).await?
+        } else {
+            connection.is_there(self.timeouts.list).await?;
+            Catalog::new(connection.peer().era()).sealed()
+        };
         if self.withholds_whole && !catalog.withheld.is_empty() {
             catalog = catalog.withheld_whole();
         }

@@ -44,6 +44,7 @@ mod metrics;
 mod mixed_call;
 mod old_clients;
 mod old_transport;
+mod own_catalogs;
 mod pages;
 mod param_headers;
 mod parking;
