@@ -115,8 +115,13 @@ impl Inner {
 
     /// Publishes a failure. The last good catalog stays, for a while.
     pub(super) fn failed(&self, error: Error) {
-        self.metrics.up(false);
-        self.metrics.failure(error.reason());
+        if !self.reads_lists && matches!(error, Error::Auth(_)) {
+            // It is there, and wants to know who asks: callers will tell it.
+            self.metrics.up(true);
+        } else {
+            self.metrics.up(false);
+            self.metrics.failure(error.reason());
+        }
         self.failing
             .send_if_modified(|since| since.is_none().then(|| *since = Some(Instant::now())).is_some());
         let health = Health::Failed(advised(error, &self.known.pin, self.known.transport));

@@ -448,9 +448,53 @@ async fn no_more_are_kept_than_there_is_room_for() {
 }
 
 #[tokio::test]
+async fn credentials_that_no_server_takes_drive_out_nobody() {
+    let server = two().modern().await;
+    let spec = json!({"limits": {"cacheEntries": 2}});
+    let gateway = start_with(forwarding(&[("s", &server)], true, spec)).await;
+    assert_eq!(ALICE.tools(&gateway).await.len(), 2);
+    for token in ["wrong", "wrong as well", "and another one"] {
+        assert!(Client("key-of-bob", Some(token)).tools(&gateway).await.is_empty());
+    }
+    assert_eq!(ALICE.tools(&gateway).await.len(), 2);
+    assert_eq!(with_token(&server.seen_of("tools/list"), "token-of-alice").len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_leaves_nothing_at_the_server() {
+    let server = two().legacy().await;
+    let gateway = start(&[("s", &server)]).await;
+    let session = ALICE.session(&gateway).await;
+    let params = json!({"name": "s__of_alice"});
+    let called = ALICE.in_session(&gateway, &session, "tools/call", params).await;
+    assert_eq!(called["result"]["content"][0]["text"], "of_alice");
+    let ended = || {
+        let seen = server.seen();
+        let deletes = with_token(&seen, "token-of-alice").into_iter();
+        deletes.filter(|seen| seen.http == ::http::Method::DELETE).count()
+    };
+    assert_eq!(ended(), 0);
+    let request = ::http::Request::delete(gateway.url()).header("mcp-session-id", &session);
+    let request = ALICE
+        .headers()
+        .into_iter()
+        .fold(request, |request, (name, value)| request.header(name, value));
+    let reply = gateway.send(request.body(Default::default()).unwrap()).await;
+    assert_eq!(reply.status, 200);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while ended() == 0 {
+        assert!(Instant::now() < deadline, "the session at the server is ended");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
 async fn an_edit_of_what_goes_on_drops_all() {
     let server = Upstream::start(|seen| {
-        let token = seen.header(TOKEN).or_else(|| seen.header("x-other")).unwrap_or("nobody");
+        let token = seen
+            .header(TOKEN)
+            .or_else(|| seen.header("x-other"))
+            .unwrap_or("nobody");
         let name = if token == "token-of-alice" { "old" } else { "new" };
         upstream::modern(seen, &tools_of(&[name]))
     })

@@ -241,7 +241,7 @@ impl Federation {
         let mut made = own.made();
         made.federations.insert(caller.id(), seen, 0);
         while made.federations.len() > defaults::OWN_CATALOGS_MAX {
-            drop(made.federations.remove_oldest(|_| false));
+            drop(made.federations.remove_oldest(|_| 0));
         }
         federation
     }
@@ -273,7 +273,7 @@ impl Federation {
         let mut made = own.made();
         made.indexes.insert(key, Arc::clone(&index), index.bytes());
         while made.indexes.weight() > defaults::OWN_INDEXES_BYTES_MAX && made.indexes.len() > 1 {
-            let Some(gone) = made.indexes.remove_oldest(|_| false) else {
+            let Some(gone) = made.indexes.remove_oldest(|_| 0) else {
                 break;
             };
             // Nothing may keep it that would not be counted.

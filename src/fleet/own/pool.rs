@@ -220,7 +220,12 @@ impl Pool {
 
     fn idle_at(&self, own: &OwnUpstream) -> Instant {
         let used = Duration::from_millis(own.used.load(Ordering::Acquire));
-        self.epoch + used + defaults::OWN_CATALOG_IDLE
+        let idle = if own.is_of_use() {
+            defaults::OWN_CATALOG_IDLE
+        } else {
+            defaults::OWN_FAILURE_IDLE
+        };
+        self.epoch + used + idle
     }
 
     fn now(&self) -> u64 {
@@ -237,13 +242,14 @@ impl Pool {
 }
 
 impl Table {
-    /// Takes out what is too much, least recently used first, and of that first what nobody is about.
+    /// Takes out what is too much: first what is of no use, so that nobody drives out others with credentials that no
+    /// server takes, then what nobody is about, and of that what was used least recently.
     fn trimmed(&mut self) -> Vec<Arc<OwnUpstream>> {
         let mut gone = Vec::new();
         while self.held.len() > self.most.max(1)
             || (self.held.weight() > defaults::OWN_CATALOGS_BYTES_MAX && self.held.len() > 1)
         {
-            gone.extend(self.held.remove_oldest(|own| own.is_in_use()));
+            gone.extend(self.held.remove_oldest(|own| (own.is_in_use(), own.is_of_use())));
         }
         gone
     }
@@ -278,6 +284,12 @@ impl OwnUpstream {
 
     fn does_for(&self, plan: &ServerPlan) -> bool {
         self.plan.endpoint == plan.endpoint && self.plan.terms == plan.terms
+    }
+
+    /// Whether its server takes what the caller presents, as far as is known.
+    fn is_of_use(&self) -> bool {
+        let state = self.state.borrow();
+        state.catalog.is_some() || !matches!(state.health, Health::Failed(_))
     }
 
     fn is_in_use(&self) -> bool {

@@ -78,11 +78,11 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         Some(slot.value)
     }
 
-    /// Takes out what was used least recently, of what is not `spared` if there is any such.
-    pub(super) fn remove_oldest(&mut self, spared: impl Fn(&V) -> bool) -> Option<V> {
-        let is_free = |key: &&K| self.slots.get(*key).is_some_and(|slot| !spared(&slot.value));
-        let oldest = self.order.values().find(is_free).or_else(|| self.order.values().next());
-        let oldest = oldest.cloned()?;
+    /// Takes out what was used least recently, of what is of the least `worth`.
+    pub(super) fn remove_oldest<W: Ord>(&mut self, worth: impl Fn(&V) -> W) -> Option<V> {
+        let worth = |key: &&K| self.slots.get(*key).map(|slot| worth(&slot.value));
+        // Of several that are worth the same the first.
+        let oldest = self.order.values().min_by_key(worth).cloned()?;
         self.remove(&oldest)
     }
 
@@ -122,17 +122,17 @@ mod tests {
         let mut recent = abc();
         assert_eq!(recent.get(&"a"), Some(&1));
         assert_eq!(recent.peek(&"b"), Some(&2));
-        let order: Vec<u8> = std::iter::from_fn(|| recent.remove_oldest(|_| false)).collect();
+        let order: Vec<u8> = std::iter::from_fn(|| recent.remove_oldest(|_| 0)).collect();
         assert_eq!(order, [2, 3, 1]);
         assert_eq!((recent.len(), recent.weight()), (0, 0));
     }
 
     #[test]
-    fn what_is_in_use_is_spared_as_long_as_there_is_anything_else() {
+    fn what_is_worth_more_is_spared_as_long_as_there_is_anything_else() {
         let mut recent = abc();
-        let spared = |value: &u8| *value < 3;
-        assert_eq!(recent.remove_oldest(spared), Some(3));
-        assert_eq!(recent.remove_oldest(spared), Some(1));
+        let worth = |value: &u8| *value < 3;
+        assert_eq!(recent.remove_oldest(worth), Some(3));
+        assert_eq!(recent.remove_oldest(worth), Some(1));
     }
 
     #[test]
