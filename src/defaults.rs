@@ -53,6 +53,8 @@ pub const RESUMPTIONS_IN_VAIN: usize = 5;
 pub const RESUMPTIONS_MAX: usize = 100;
 /// Most resources of one server that are subscribed to.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+/// Listens with one server that are held beside each other for what is subscribed to.
+pub const LISTENS_HELD_MAX: usize = 4;
 /// Longest URI of a resource that is subscribed to.
 pub const SUBSCRIPTION_URI_MAX: usize = 2_048;
 /// Changes of resources that are kept for those who pass them on; who does not keep up loses the oldest.
@@ -80,6 +82,10 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest request body taken from a client.
 pub const REQUEST_BODY_MAX: usize = 4 << 20;
+/// How much of a larger one is let go of before it is refused.
+pub const DISCARDED_BODY_MAX: usize = 16 << 20;
+/// For how long.
+pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest response body taken from an upstream.
 pub const RESPONSE_BODY_MAX: usize = 16 << 20;
 /// Largest SSE event, and largest stdio line, taken from an upstream.
@@ -120,6 +126,8 @@ pub const RESUMABLE_PER_SESSION_MAX: usize = 64;
 pub const SESSION_STREAMS_MAX: usize = 4;
 /// Messages to one session that may wait for it to read; further ones are refused.
 pub const SESSION_QUEUE_MAX: usize = 64;
+/// Streams of older clients, `GET` and HTTP+SSE, that a federation has open at a time; further ones are refused.
+pub const STREAMS_MAX: usize = 8_192;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
 /// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
@@ -148,10 +156,11 @@ pub const QUESTIONS_MAX: usize = 16;
 pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 /// Calls that may wait for their clients' next rounds at a time; what further ones ask is refused.
 pub const PARKED_MAX: usize = 1_024;
-/// A principal's calls that wait take at most this part, a fourth, of the connections to one server that calls may have
-/// of their own, and of [`PARKED_MAX`]; of more, the one that has waited longest gives way. Callers without a name leave
-/// that part free for others.
-pub const PARKED_SHARE: usize = 4;
+/// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
+/// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
+/// to, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
+/// Callers without a name, who are one caller together, leave that part free for others where there can be others.
+pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
 pub const REFUSED_GRACE: Duration = Duration::from_secs(1);
 /// How long a client may continue a request from its state.
@@ -279,8 +288,8 @@ pub const TOON_GROWTH_MAX: usize = 4;
 
 /// Longest frontmatter of a `SKILL.md`.
 pub const FRONTMATTER_MAX: usize = 64 << 10;
-/// Most bytes of a frontmatter once its aliases are followed.
-pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Deepest nesting of a frontmatter; hosts follow no deeper one.
+pub const FRONTMATTER_DEPTH_MAX: usize = 32;
 /// Longest name of a skill (Agent Skills specification).
 pub const SKILL_NAME_MAX: usize = 64;
 /// Most characters of a skill's description (Agent Skills specification).

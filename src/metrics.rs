@@ -25,6 +25,7 @@ pub struct Metrics {
     own_catalogs: GaugeVec,
     own_catalogs_opened: IntCounterVec,
     own_catalogs_evicted: IntCounterVec,
+    list_bytes: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -77,6 +78,7 @@ pub struct FederationMetrics {
     own_catalogs: Gauge,
     own_catalogs_opened: IntCounter,
     own_catalogs_evicted: IntCounter,
+    list_bytes: Gauge,
 }
 
 /// A stream, counted until this is dropped.
@@ -211,6 +213,11 @@ impl Metrics {
                 "Connections of callers' own that had to make room for others.",
                 &["federation"],
             )?,
+            list_bytes: gauge(
+                "mcpfleet_list_bytes",
+                "Bytes of the descriptors of all tools that a federation lists.",
+                &["federation"],
+            )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
@@ -243,7 +250,7 @@ impl Metrics {
             )?,
             catalog_complete: gauge(
                 "mcpfleet_catalog_complete",
-                "1 if every page of every list of the server was read, 0 if a list was cut.",
+                "1 if every page of every list of the server was read, 0 if a list was cut or answered with an error.",
                 &["server"],
             )?,
             catalog_items: gauge(
@@ -302,6 +309,7 @@ impl Metrics {
             own_catalogs: self.own_catalogs.with_label_values(&[name]),
             own_catalogs_opened: self.own_catalogs_opened.with_label_values(&[name]),
             own_catalogs_evicted: self.own_catalogs_evicted.with_label_values(&[name]),
+            list_bytes: self.list_bytes.with_label_values(&[name]),
         }
     }
 
@@ -344,6 +352,7 @@ impl Metrics {
         remove_series(&self.own_catalogs, "federation", name);
         remove_series(&self.own_catalogs_opened, "federation", name);
         remove_series(&self.own_catalogs_evicted, "federation", name);
+        remove_series(&self.list_bytes, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -379,6 +388,12 @@ impl FederationMetrics {
 }
 
 impl FederationMetrics {
+    /// Tells how many bytes the descriptors of all listed tools have.
+    pub fn list_bytes(&self, bytes: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "it is as much as fits into memory")]
+        self.list_bytes.set(bytes as f64);
+    }
+
     /// Counts a search that `member` did not answer.
     pub fn remote_search_failed(&self, member: &str, reason: &'static str) {
         let labels = [self.name.as_str(), member, reason];
@@ -559,6 +574,7 @@ mod tests {
                 .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
         }
         let streams = metrics.federation("default/b");
+        streams.list_bytes(4_096);
         let open = streams.stream(StreamKind::Session);
         open.list_changed(Duration::from_millis(1));
         drop(streams.stream(StreamKind::Subscription));
@@ -574,6 +590,7 @@ mod tests {
             r#"mcpfleet_streams{federation="default/b",kind="session"} 1"#,
             r#"mcpfleet_streams{federation="default/b",kind="subscription"} 0"#,
             r#"mcpfleet_list_changed_seconds_count{federation="default/b"} 1"#,
+            r#"mcpfleet_list_bytes{federation="default/b"} 4096"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");
         }

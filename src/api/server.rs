@@ -166,11 +166,11 @@ pub struct Timeouts {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub connect: Option<Duration>,
-    /// Reading one list of the server. Default 10s.
+    /// Reading one page of a list of the server. Default 10s, also for 0s; -1s for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = duration())]
-    pub list: Option<Duration>,
+    #[x_kube(validation = delay())]
+    pub list: Option<Delay>,
     /// One tool call or prompt. No limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
@@ -188,7 +188,8 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cache {
-    /// Lists that are so old are read again, at most once a second. Default 60s; -1s for never.
+    /// Lists that are so old are read again, at most once a second. Default 60s, also for 0s. -1s: they are never
+    /// taken for fresh, and read again every second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
@@ -244,14 +245,14 @@ pub enum CatalogIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogPolicy {
-    /// What is not offered when a tool has a schema, an annotation or a name that clients could not use.
-    /// WithholdItem: that tool. WithholdServer: the whole server, until it is mended. Both are told in
+    /// What is not offered when an entry of a list has a name, a schema or another member that clients could not use.
+    /// WithholdItem: that entry. WithholdServer: the whole server, until it is mended. Both are told in
     /// status.catalog.withheld. Default WithholdItem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_invalid: Option<OnInvalid>,
 }
 
-/// What is not offered when a tool cannot be.
+/// What is not offered when an entry of a list cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnInvalid {
     /// That tool.
@@ -366,12 +367,13 @@ pub struct CatalogStatus {
     /// Skills.
     #[serde(default)]
     pub skills: i64,
-    /// True: every page of every list was read.
+    /// True: every page of every list was read. False: a list was cut, or is answered with an error.
     pub complete: bool,
     /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Tools and skills that the server lists and that are not offered to clients; at most 100 are named.
+    /// Entries that the server lists and that are not offered to clients, and lists that it answers with an error; at most
+    /// 100 are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub withheld: Vec<WithheldTool>,
@@ -380,10 +382,10 @@ pub struct CatalogStatus {
     pub truncated: i64,
 }
 
-/// A tool or a skill that is not offered to clients.
+/// A tool, resource, template, prompt or skill that is not offered to clients, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldTool {
-    /// Its name, or the URI of a skill.
+    /// Its name or URI, or the method of a list, such as `prompts/list`.
     pub name: String,
     /// What is wrong with it.
     pub reason: String,

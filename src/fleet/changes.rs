@@ -4,14 +4,14 @@
 //! it knows. So one that reads slowly holds up nobody, misses nothing, and costs the same however much changes; and who
 //! sees nothing of a change hears nothing of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::defaults;
+use crate::upstream::{Party, Shares, Taken, share_of};
 
 /// What listeners are told of a federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,26 @@ pub struct News {
 pub struct Changes {
     seen: watch::Sender<Seen>,
     told: watch::Receiver<News>,
-    listens: AtomicUsize,
+    listens: Mutex<Shares>,
+    streams: Mutex<Shares>,
 }
 
-/// One of the places for listens; given back when dropped.
+/// On what somebody hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// A listen of a Modern client.
+    Listen,
+    /// A stream of a Legacy client.
+    Stream,
+}
+
+/// One of the places for those who hear; given back when dropped.
 #[derive(Debug)]
-pub struct Place(Arc<Changes>);
+pub struct Place {
+    changes: Arc<Changes>,
+    on: Hearing,
+    party: Party,
+}
 
 /// What has happened, told or not.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +75,8 @@ impl Changes {
         Self {
             seen,
             told,
-            listens: AtomicUsize::new(0),
+            listens: Mutex::default(),
+            streams: Mutex::default(),
         }
     }
 
@@ -70,14 +85,29 @@ impl Changes {
         self.told.clone()
     }
 
-    /// One of `most` places for listens, if one is free.
-    pub fn place(self: &Arc<Self>, most: usize) -> Option<Place> {
-        let taken = self
-            .listens
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                (taken < most).then(|| taken + 1)
-            });
-        taken.is_ok().then(|| Place(Arc::clone(self)))
+    /// One of `most` places for those who hear like this, for `party`. Who has a name gets no more than a share of them;
+    /// where access lets callers in without one, there are no others.
+    ///
+    /// # Errors
+    /// None is free, or the party has its share.
+    pub fn place(self: &Arc<Self>, on: Hearing, most: usize, party: Party) -> Result<Place, Taken> {
+        let share = if party.is_named() { share_of(true, most) } else { most };
+        // Who has no name takes all of them, and not more than its share: that is the same to its client.
+        let taken = self.shares(on).take(&party, most, share);
+        taken.map_err(|taken| if party.is_named() { taken } else { Taken::All })?;
+        Ok(Place {
+            changes: Arc::clone(self),
+            on,
+            party,
+        })
+    }
+
+    fn shares(&self, on: Hearing) -> MutexGuard<'_, Shares> {
+        let shares = match on {
+            Hearing::Listen => &self.listens,
+            Hearing::Stream => &self.streams,
+        };
+        shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What may be seen has changed if `lists`, and if `access` it was said anew who may connect, and how. What follows
@@ -108,7 +138,7 @@ impl Changes {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.listens.fetch_sub(1, Ordering::Relaxed);
+        self.changes.shares(self.on).give(&self.party);
     }
 }
 
@@ -210,10 +240,24 @@ mod tests {
     #[tokio::test]
     async fn places_are_given_back() {
         let changes = Arc::new(Changes::start(WINDOW));
-        let first = changes.place(2).unwrap();
-        let _second = changes.place(2).unwrap();
-        assert!(changes.place(2).is_none());
+        let place = || changes.place(Hearing::Listen, 2, Party::default());
+        let first = place().unwrap();
+        let _second = place().unwrap();
+        assert!(place().is_err());
         drop(first);
-        assert!(changes.place(2).is_some());
+        assert!(place().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_key_has_its_share_of_the_places_and_without_keys_there_are_no_shares() {
+        let changes = Arc::new(Changes::start(WINDOW));
+        let place = |on, name: Option<&str>| changes.place(on, 8, Party::of("f", name));
+        let alice: Vec<_> = (0..2).map(|_| place(Hearing::Listen, Some("alice")).unwrap()).collect();
+        assert_eq!(place(Hearing::Listen, Some("alice")).unwrap_err(), Taken::Share);
+        let bob = place(Hearing::Listen, Some("bob")).unwrap();
+        let others: Vec<_> = (0..8).map(|_| place(Hearing::Stream, None).unwrap()).collect();
+        assert_eq!(place(Hearing::Stream, None).unwrap_err(), Taken::All);
+        drop((alice, others, bob));
+        assert!(place(Hearing::Listen, Some("alice")).is_ok() && place(Hearing::Stream, None).is_ok());
     }
 }

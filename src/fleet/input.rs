@@ -84,6 +84,7 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     FederationInput {
         key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
+        uid: metadata.uid.clone(),
         access: Access::resolve(&federation.spec, namespace, references),
         refresh: refresh_at(metadata),
         skills: SkillsPlan::resolve(&federation.spec, namespace, references),
@@ -338,6 +339,20 @@ mod tests {
             forwarding(&server(&json!({"remote": {"url": "http://a.b/"}}))),
             Ok(None)
         );
+    }
+
+    #[test]
+    fn lists_of_all_members_are_read_again_when_somebody_asks_it_of_the_federation() {
+        let object = json!({
+            "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation",
+            "metadata": {"name": "fed", "namespace": "team", "annotations": {"mcpfleet.dev/refresh-at": "now"}},
+            "spec": {"access": {"anonymous": {}}},
+        });
+        let mut federation: MCPFederation = serde_json::from_value(object).unwrap();
+        let marked = |federation: &MCPFederation| federation_input(federation, &References::default()).refresh;
+        assert_eq!(marked(&federation).as_deref(), Some("now"));
+        federation.metadata.annotations = Some([("other".to_owned(), "now".to_owned())].into());
+        assert_eq!(marked(&federation), None);
     }
 
     #[test]

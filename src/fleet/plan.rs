@@ -10,6 +10,7 @@ use super::access::Access;
 use super::discovery::DiscoveryPlan;
 use super::extensions;
 use super::identity::IdentityPlan;
+use super::origins::OriginPlan;
 use super::protocol::ProtocolPlan;
 use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
@@ -56,6 +57,8 @@ pub struct ServerInput {
 pub struct FederationInput {
     /// Its namespace and name.
     pub key: ObjectKey,
+    /// What tells its object from all others anywhere, if it is one of a cluster.
+    pub uid: Option<String>,
     /// What its object says.
     pub spec: MCPFederationSpec,
     /// Who may connect.
@@ -101,10 +104,14 @@ pub struct ServerPlan {
 /// One federation to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FederationPlan {
+    /// What tells it from all others anywhere, if anything does.
+    pub uid: Option<String>,
     /// Its members: higher priority first, then by name.
     pub members: Vec<MemberPlan>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
@@ -358,8 +365,10 @@ fn plan_federation(
     members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
     FederationPlan {
+        uid: federation.uid.clone(),
         members,
         access: federation.access.clone(),
+        origins: OriginPlan::of(&federation.spec),
         protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use super::snapshot::{Alone, Federation, Fleet, Member, Offers};
 use super::variation::{UpstreamKey, Variation};
 use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
+use crate::mcp::Mark;
 use crate::metrics::{FederationMetrics, Metrics};
 use crate::upstream::{Error, Health, Introduction, State, Upstream};
 
@@ -62,6 +64,7 @@ impl Runtime {
             changed: Arc::new(Notify::new()),
             upstreams: BTreeMap::new(),
             federations: BTreeMap::new(),
+            unique: format!("{:x}", RandomState::new().build_hasher().finish()),
             stopping: TaskTracker::new(),
         };
         let task = tokio::spawn(keeper.run(input, stop.clone()));
@@ -100,6 +103,8 @@ struct Keeper {
     changed: Arc<Notify>,
     upstreams: BTreeMap<UpstreamKey, Held>,
     federations: BTreeMap<ObjectKey, Served>,
+    /// What tells federations without an object from those of other processes.
+    unique: String,
     stopping: TaskTracker,
 }
 
@@ -112,6 +117,7 @@ struct Served {
 
 /// What of a federation outlives a snapshot.
 struct Lasting {
+    mark: Mark,
     changes: Arc<Changes>,
     metrics: Arc<FederationMetrics>,
     /// What callers have for themselves, if they have anything.
@@ -190,7 +196,7 @@ impl Keeper {
                 metrics,
             ));
             self.forward_changes(&upstream);
-            let patience = server.terms.timeouts.connect + server.terms.timeouts.list;
+            let patience = server.terms.patience();
             match self.upstreams.entry(key.clone()) {
                 Entry::Vacant(place) => drop(place.insert(Held::new(server.clone(), upstream))),
                 Entry::Occupied(mut place) => {
@@ -325,13 +331,16 @@ impl Keeper {
         if known.is_some_and(|served| served.plan == *planned && served.inputs == inputs) {
             return None;
         }
+        let mark = Mark::new(planned.uid.as_deref().unwrap_or(&self.unique), &key.to_string());
         let mut lasting = match known {
             Some(served) => Lasting {
+                mark,
                 changes: Arc::clone(&served.federation.changes),
                 metrics: Arc::clone(&served.federation.metrics),
                 own: served.federation.own.as_ref().map(|own| Arc::clone(own.pool())),
             },
             None => Lasting {
+                mark,
                 changes: Arc::new(Changes::start(planned.streams.coalesce)),
                 metrics: Arc::new(self.metrics.federation(&key.to_string())),
                 own: None,
@@ -392,7 +401,10 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
             skills: member.skills.clone().unwrap_or_default().into(),
-            catalog: input.catalog.clone(),
+            catalog: input
+                .catalog
+                .as_ref()
+                .map(|catalog| Catalog::without(catalog, lasting.mark)),
         })
         .collect();
     let own = own(planned, inputs, lasting.own);
@@ -400,10 +412,13 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
     let index = Arc::new(Index::build(planned.index.clone(), catalogs));
     let micros = started.elapsed().as_micros();
     tracing::debug!(federation = %key, micros, "built the index");
+    lasting.metrics.list_bytes(index.tools_bytes());
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),
+        mark: lasting.mark,
         access: planned.access.clone(),
+        origins: planned.origins.clone(),
         protocol: planned.protocol,
         sessions: planned.sessions,
         streams: planned.streams,

@@ -10,13 +10,14 @@ pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
 use super::discovery::DiscoveryPlan;
+use super::origins::OriginPlan;
 use super::own::{Absent, Own};
 use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
 use crate::index::{Audience, Catalog, Index, SkillPrefix, instructions};
-use crate::mcp::{Era, apps};
+use crate::mcp::{Era, Mark, apps};
 use crate::metrics::FederationMetrics;
 use crate::upstream::{Introduction, Peer, Skills, Upstream};
 
@@ -32,6 +33,8 @@ pub struct Fleet {
 pub struct Federation {
     /// `namespace/name`.
     pub name: String,
+    /// What other gateways know it by.
+    pub mark: Mark,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
     /// How to use it, for a client's model, with what its servers say; empty where nobody says.
@@ -40,6 +43,8 @@ pub struct Federation {
     pub own_instructions: Option<String>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.

@@ -55,7 +55,7 @@ impl Variation {
         {
             endpoint
                 .headers
-                .insert(headers::SHOW_ALL, HeaderValue::from_static("true"));
+                .insert(headers::SHOW_ALL.clone(), HeaderValue::from_static("true"));
         }
         plan.terms.timeouts = self.timeouts.unwrap_or(plan.terms.timeouts);
         plan.terms.freshness = self.freshness.unwrap_or(plan.terms.freshness);
@@ -72,13 +72,13 @@ impl Variation {
                 call,
                 resource,
             } = timeouts;
-            let call = shown(call);
+            let (list, call) = (shown(list), shown(call));
             words.push(format!(
-                "waits connect {connect:?} list {list:?} call {call} resource {resource:?}"
+                "waits connect {connect:?} list {list} call {call} resource {resource:?}"
             ));
         }
         if let Some(Freshness { ttl, stale_for }) = self.freshness {
-            words.push(format!("lists kept {} stale {stale_for:?}", shown(ttl)));
+            words.push(format!("lists kept {ttl:?} stale {stale_for:?}"));
         }
         words
     }
@@ -181,7 +181,7 @@ mod tests {
         let Endpoint::Http(endpoint) = varied.apply(&plan).endpoint else {
             panic!("it stays where it is")
         };
-        assert_eq!(endpoint.headers[headers::SHOW_ALL], "true");
+        assert_eq!(endpoint.headers[&headers::SHOW_ALL], "true");
         let key = UpstreamKey {
             server: ObjectKey::new("team", "git"),
             variation: varied,
@@ -198,19 +198,16 @@ mod tests {
         let member = member(json!({"timeouts": {"list": "2s"}, "cache": {"ttl": "-1s"}}));
         let varied = Variation::of(&member, Some(&server));
         let terms = varied.apply(&plan).terms;
-        assert_eq!(terms.timeouts.list, Duration::from_secs(2));
+        assert_eq!(terms.timeouts.list, Some(Duration::from_secs(2)));
         assert_eq!(terms.timeouts.call, Some(Duration::from_secs(9)));
-        assert_eq!(terms.freshness.ttl, None);
+        assert_eq!(terms.freshness.ttl, Duration::ZERO);
         assert_eq!(terms.freshness.stale_for, plan.terms.freshness.stale_for);
         let key = |variation| UpstreamKey {
             server: server.key.clone(),
             variation,
         };
         let shown = key(varied).to_string();
-        assert!(
-            shown.contains("list 2s") && shown.contains("lists kept for ever"),
-            "{shown}"
-        );
+        assert!(shown.contains("list 2s") && shown.contains("lists kept 0ns"), "{shown}");
         let mut other = varied;
         other.timeouts.as_mut().unwrap().resource += Duration::from_millis(1);
         assert_ne!(key(other).to_string(), shown);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::api::server::Timeouts as TimeoutSpec;
 use crate::api::{self, Delay};
-use crate::defaults;
 use crate::upstream::{Freshness, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
@@ -19,20 +18,23 @@ pub(super) fn timeouts(said: Option<&TimeoutSpec>, otherwise: Timeouts) -> Timeo
     };
     Timeouts {
         connect: given(said.connect).unwrap_or(otherwise.connect),
-        list: given(said.list).unwrap_or(otherwise.list),
+        list: match said.list.map(Delay::length) {
+            None | Some(Some(Duration::ZERO)) => otherwise.list,
+            Some(limit) => limit.map(|limit| limit.min(WAIT_MAX)),
+        },
         call: given(said.call).or(otherwise.call),
         resource: given(said.resource).unwrap_or(otherwise.resource),
     }
 }
 
-/// How fresh lists are wanted to be: what is not said is as `otherwise`.
+/// How fresh lists are wanted to be: what is not said, and an age of zero, is as `otherwise`.
 pub(super) fn freshness(ttl: Option<Delay>, stale_for: Option<Delay>, otherwise: Freshness) -> Freshness {
     let bounded = |duration: Duration| duration.min(WAIT_MAX);
     Freshness {
         ttl: match ttl.map(Delay::length) {
-            None => otherwise.ttl,
-            Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
-            Some(None) => None,
+            None | Some(Some(Duration::ZERO)) => otherwise.ttl,
+            Some(Some(ttl)) => bounded(ttl),
+            Some(None) => Duration::ZERO,
         },
         stale_for: match stale_for.map(Delay::length) {
             None => otherwise.stale_for,
@@ -50,24 +52,39 @@ mod tests {
 
     #[test]
     fn timeouts_are_taken_and_bounded() {
-        let said = serde_json::from_value(json!({"connect": "0s", "call": "1h30m", "list": "90000h"})).unwrap();
-        let timeouts = timeouts(Some(&said), Timeouts::default());
+        let of = |said: Value| timeouts(Some(&serde_json::from_value(said).unwrap()), Timeouts::default());
+        let timeouts = of(json!({"connect": "0s", "call": "1h30m", "list": "90000h"}));
         assert_eq!(timeouts.connect, Timeouts::default().connect);
         assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
-        assert_eq!(timeouts.list, WAIT_MAX);
+        assert_eq!(timeouts.list, Some(WAIT_MAX));
+        let default = Some(Duration::from_secs(10));
+        for (list, expected) in [
+            (json!({}), default),
+            (json!({"list": "0s"}), default),
+            (json!({"list": "1.5s"}), Some(Duration::from_millis(1_500))),
+            (json!({"list": "-1s"}), None),
+        ] {
+            assert_eq!(of(list.clone()).list, expected, "{list}");
+        }
     }
 
     #[test]
     fn what_is_not_said_is_as_it_is_otherwise() {
         let otherwise = Timeouts {
             call: Some(Duration::from_secs(7)),
-            list: Duration::from_secs(1),
+            list: Some(Duration::from_secs(1)),
             ..Timeouts::default()
         };
         assert_eq!(timeouts(None, otherwise), otherwise);
-        let said = serde_json::from_value(json!({"list": "2s"})).unwrap();
-        let list = Duration::from_secs(2);
-        assert_eq!(timeouts(Some(&said), otherwise), Timeouts { list, ..otherwise });
+        for (list, expected) in [
+            ("2s", Some(Duration::from_secs(2))),
+            ("0s", otherwise.list),
+            ("-1s", None),
+        ] {
+            let said = serde_json::from_value(json!({"list": list})).unwrap();
+            let list = expected;
+            assert_eq!(timeouts(Some(&said), otherwise), Timeouts { list, ..otherwise });
+        }
     }
 
     #[test]
@@ -78,9 +95,15 @@ mod tests {
         };
         let seconds = Duration::from_secs;
         assert_eq!(of(json!({})), Freshness::default());
-        assert_eq!(of(json!({"ttl": "-1s"})).ttl, None);
-        assert_eq!(of(json!({"ttl": "5m"})).ttl, Some(seconds(300)));
-        assert_eq!(of(json!({"ttl": "1ms"})).ttl, Some(seconds(1)));
+        for (ttl, expected) in [
+            (json!({}), 60),
+            (json!({"ttl": "0s"}), 60),
+            (json!({"ttl": "-1s"}), 0),
+            (json!({"ttl": "5s"}), 5),
+            (json!({"ttl": "99999h"}), WAIT_MAX.as_secs()),
+        ] {
+            assert_eq!(of(ttl.clone()).ttl, seconds(expected), "{ttl}");
+        }
         assert_eq!(of(json!({"staleFor": "0s"})).stale_for, Duration::ZERO);
         assert_eq!(of(json!({"staleFor": "99999h"})).stale_for, WAIT_MAX);
     }

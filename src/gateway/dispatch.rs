@@ -56,7 +56,7 @@ pub struct Request<'a> {
     pub bridge: &'a Arc<Bridge>,
 }
 
-/// Carries out `request` for a client of `federation`.
+/// Carries out `request` for a client of `federation`. What is rarely asked for is put apart, so that calls stay small.
 pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
     match request.method {
         Method::Initialize => initialize(federation, request),
@@ -69,13 +69,15 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         | Method::SkillsList => list(federation, request),
         Method::ToolsCall => named(federation, request, List::Tools, "tool").await,
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
-        Method::ResourcesRead => reads::read(federation, request).await,
-        Method::SkillsGet => skills::get(federation, request).await,
-        Method::DirectoryRead => skills::directory(federation, request).await,
-        Method::Complete => completion::complete(federation, request).await,
-        Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
+        Method::ResourcesRead => Box::pin(reads::read(federation, request)).await,
+        Method::SkillsGet => Box::pin(skills::get(federation, request)).await,
+        Method::DirectoryRead => Box::pin(skills::directory(federation, request)).await,
+        Method::Complete => Box::pin(completion::complete(federation, request)).await,
+        Method::Subscribe | Method::Unsubscribe => Box::pin(updates::change(federation, request)).await,
         Method::SetLevel => set_level(federation, request),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => tasks::carry(federation, request).await,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+            Box::pin(tasks::carry(federation, request)).await
+        }
         // Its answer is a stream, and no response; the other is only ever asked of servers.
         Method::Listen | Method::TasksResult => {
             Answer::refused(request, &RpcError::method_not_found(request.method.as_str()))

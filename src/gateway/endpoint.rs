@@ -13,7 +13,7 @@ use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
 use super::{access, get, legacy, old_sse, origin, show_all};
 use crate::defaults;
-use crate::fleet::{Federation, Fleet};
+use crate::fleet::{Federation, Fleet, OriginPlan};
 use crate::metrics::Outcome;
 
 /// Answers requests from the fleet's current snapshot.
@@ -40,9 +40,14 @@ impl Endpoint {
             );
         }
         let origin = parts.headers.get(header::ORIGIN).cloned();
-        let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback) {
+        let fleet = self.shared.fleet.load_full();
+        let found = find(&fleet, parts.uri.path());
+        // Where nothing is served, nobody says which pages may know of that.
+        let unknown = OriginPlan::default();
+        let origins = found.map_or(&unknown, |(federation, _)| &federation.origins);
+        let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback, origins) {
             Err(denied) => reply::deny(denied),
-            Ok(()) => self.route(parts, body).await,
+            Ok(()) => self.route(found, parts, body).await,
         };
         if let Some(origin) = origin.filter(|_| reply.status() != StatusCode::FORBIDDEN) {
             let headers = reply.headers_mut();
@@ -56,9 +61,13 @@ impl Endpoint {
         reply
     }
 
-    async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
-        let fleet = self.shared.fleet.load_full();
-        let Some((federation, face)) = find(&fleet, parts.uri.path()) else {
+    async fn route(
+        &self,
+        found: Option<(&Arc<Federation>, Face)>,
+        parts: http::request::Parts,
+        body: Incoming,
+    ) -> Reply {
+        let Some((federation, face)) = found else {
             return reply::plain(
                 StatusCode::NOT_FOUND,
                 "no federation is served here; endpoints are /NAMESPACE/NAME/mcp, and of one member alone \

@@ -20,10 +20,12 @@ use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
 use super::{legacy, modern};
 use crate::api::federation::LegacyNames;
-use crate::fleet::News;
+use crate::defaults;
+use crate::fleet::{Hearing, News, Place};
 use crate::index::Shown;
 use crate::mcp::{ListKind, Revision, headers, subscription};
 use crate::metrics::{OpenStream, StreamKind};
+use crate::upstream::Taken;
 
 /// A stream on which a session hears.
 struct Ear {
@@ -47,6 +49,7 @@ struct Ear {
     primes: bool,
     /// The news when it was opened: what was told then, it is too late to count.
     opened: u64,
+    _place: Option<Place>,
     counted: OpenStream,
 }
 
@@ -69,8 +72,9 @@ pub(super) fn answer(visit: &Visit) -> Reply {
         Err(error) => return reply::whole(reply::without_session(error)),
     };
     match events(visit, &session) {
-        Some(events) => reply::events(events),
-        None => reply::whole(Finished::text(
+        Ok(Some(events)) => reply::events(events),
+        Err(taken) => reply::no_place(taken),
+        Ok(None) => reply::whole(Finished::text(
             StatusCode::BAD_REQUEST,
             "no stream of this session has an event with the id in Last-Event-ID, or it is over for too long; leave the \
              header out\n",
@@ -78,13 +82,21 @@ pub(super) fn answer(visit: &Visit) -> Reply {
     }
 }
 
-fn events(visit: &Visit, session: &Session) -> Option<Events> {
-    let Some(id) = last_event(&visit.headers) else {
-        return Some(hear(visit, session, None, true));
+/// The stream that is asked for; `None` where there is none like it to be taken up.
+fn events(visit: &Visit, session: &Session) -> Result<Option<Events>, Taken> {
+    let position = match last_event(&visit.headers) {
+        None => None,
+        Some(id) => match Position::parse(id) {
+            Some(position) => Some(position),
+            None => return Ok(resumed(visit, session, id)),
+        },
     };
-    if let Some(position) = Position::parse(id) {
-        return Some(hear(visit, session, Some(position), true));
-    }
+    let place = visit.place(Hearing::Stream, defaults::STREAMS_MAX)?;
+    Ok(Some(hear(visit, session, position, Some(place))))
+}
+
+/// The rest of a call's stream behind the event with this id.
+fn resumed(visit: &Visit, session: &Session, id: &str) -> Option<Events> {
     let (stream, number) = StreamId::of_event(id)?;
     let line = visit.shared.hub.resumable(session.id, stream)?;
     let keep_alive = visit.federation.streams.keep_alive;
@@ -92,17 +104,18 @@ fn events(visit: &Visit, session: &Session) -> Option<Events> {
 }
 
 fn last_event(map: &HeaderMap) -> Option<&str> {
-    let id = map.get(headers::LAST_EVENT_ID)?.to_str().unwrap_or_default().trim();
+    let id = map.get(&headers::LAST_EVENT_ID)?.to_str().unwrap_or_default().trim();
     (!id.is_empty()).then_some(id)
 }
 
 /// The stream on which `session` hears from now on, and which cannot be taken up again.
 pub(super) fn hear_once(visit: &Visit, session: &Session) -> Events {
-    hear(visit, session, None, false)
+    hear(visit, session, None, None)
 }
 
-/// The stream on which `session` hears, from `position` on, or from now.
-fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable: bool) -> Events {
+/// The stream on which `session` hears, from `position` on, or from now. One with a place can be taken up again.
+fn hear(visit: &Visit, session: &Session, position: Option<Position>, place: Option<Place>) -> Events {
+    let resumable = place.is_some();
     let changes = &visit.federation.changes;
     let mut news = changes.listen();
     let now = *news.borrow_and_update();
@@ -126,6 +139,7 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, resumable:
         resumable,
         primes: resumable && position.is_none() && session.revision >= Revision::V2025_11_25,
         opened: now.version,
+        _place: place,
         counted: visit.federation.metrics.stream(StreamKind::Session),
     };
     let next = async |mut ear: Ear| ear.next().await.map(|event| (event, ear));

@@ -13,15 +13,17 @@ use super::finished::{Content, Event, Finished};
 use super::gate::{Gate, Needs};
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
+use super::reply;
 use super::tasks;
 use super::updates::Updates;
 use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
-use crate::fleet::{Caller, News, Place};
+use crate::fleet::{Caller, Hearing, News, Place};
 use crate::index::Shown;
 use crate::mcp::subscription::{self, Filter, ListKind};
 use crate::mcp::{Id, Members, Method, RpcError};
 use crate::metrics::{OpenStream, StreamKind};
+use crate::upstream::Subscriber;
 
 /// One open subscription.
 struct Subscription {
@@ -80,9 +82,10 @@ pub(super) async fn open(
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, error));
     }
     let federation = &visit.federation;
-    let place = federation.changes.place(federation.streams.listens).ok_or_else(|| {
-        let text = "too many subscriptions are open here; try again later";
-        refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text))
+    let most = federation.streams.listens;
+    let place = visit.place(Hearing::Listen, most).map_err(|taken| {
+        let error = RpcError::new(RpcError::INTERNAL, reply::crowded(taken, "subscriptions", most));
+        refusal(StatusCode::OK, error)
     })?;
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
@@ -92,10 +95,13 @@ pub(super) async fn open(
     let mut sight = Sight::of(visit, viewer, now);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
-    let owner = session_lanes::owner_without_session(&visit.principal);
+    let by = Subscriber {
+        owner: session_lanes::owner_without_session(&visit.principal),
+        party: visit.party(),
+    };
     let subscribing = async {
         tokio::join!(
-            Updates::of(federation, &owner, &filter.uris, sight.standing()),
+            Updates::of(federation, &by, &filter.uris, sight.standing()),
             tasks::Changes::of(visit, audience, &filter.tasks)
         )
     };

@@ -22,7 +22,7 @@ use super::talk::Talk;
 use super::visit::{Shared, Visit};
 use super::{legacy, post};
 use crate::defaults;
-use crate::fleet::News;
+use crate::fleet::{Hearing, News, Place};
 
 /// An open stream on the side of its connection; when dropped, the talk on its channel ends.
 struct Face {
@@ -37,6 +37,7 @@ struct Face {
     keep_alive: Duration,
     /// When the handshake must be over, if it is not known to be.
     patience: Option<Instant>,
+    _place: Place,
 }
 
 /// Opens the stream that is asked for.
@@ -48,7 +49,11 @@ pub(super) fn open(visit: Visit) -> Reply {
         let text = "this is an event stream: Accept must list text/event-stream\n";
         return reply::plain(StatusCode::NOT_ACCEPTABLE, text);
     }
-    match Face::events(visit) {
+    let place = match visit.place(Hearing::Stream, defaults::STREAMS_MAX) {
+        Ok(place) => place,
+        Err(taken) => return reply::no_place(taken),
+    };
+    match Face::events(visit, place) {
         Some(events) => reply::events(events),
         None => reply::plain(StatusCode::INTERNAL_SERVER_ERROR, "Failed to create session\n"),
     }
@@ -77,7 +82,7 @@ pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> R
 }
 
 impl Face {
-    fn events(visit: Visit) -> Option<Events> {
+    fn events(visit: Visit, place: Place) -> Option<Events> {
         let (out, said) = mpsc::channel(defaults::CHANNEL_QUEUE);
         let name = SessionId::random()?.to_string();
         let channel = Arc::new(Channel::new(
@@ -99,6 +104,7 @@ impl Face {
             gate: Gate::new(&visit, Needs::Legacy, now),
             keep_alive: visit.federation.streams.keep_alive,
             patience: Some(Instant::now() + defaults::HEADER_TIMEOUT),
+            _place: place,
         };
         let federation = visit.federation.name.clone();
         let talk = Talk::new(visit.shared, federation, visit.principal, visit.headers, channel);

@@ -10,8 +10,10 @@ use super::finished::{Content, Events, Finished, ReplyBody, batch_of};
 use super::modern::{Refusal, refusal};
 use super::origin::Denied;
 use super::session::SessionError;
+use crate::defaults;
 use crate::fleet::Federation;
 use crate::mcp::{Id, RpcError, message};
+use crate::upstream::{Taken, share_of};
 
 /// What is sent back.
 pub(super) type Reply = Response<ReplyBody>;
@@ -78,6 +80,27 @@ pub(super) fn only(allowed: &'static str, text: &'static str) -> Reply {
         .headers_mut()
         .insert(header::ALLOW, HeaderValue::from_static(allowed));
     reply
+}
+
+/// The answer to a client for whose stream there is no place (RFC 6585 section 4).
+pub(super) fn no_place(taken: Taken) -> Reply {
+    let status = match taken {
+        Taken::All => StatusCode::SERVICE_UNAVAILABLE,
+        Taken::Share => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let text = crowded(taken, "streams", defaults::STREAMS_MAX);
+    whole(Finished::text(status, format!("{text}\n")))
+}
+
+/// Says that there is no place for one more of `what`, of which `most` may be open.
+pub(super) fn crowded(taken: Taken, what: &str, most: usize) -> String {
+    match taken {
+        Taken::All => format!("{most} {what} are open here, and no more can be; try again later"),
+        Taken::Share => {
+            let share = share_of(true, most);
+            format!("{share} {what} of this key are open here, and no more may be; close one first")
+        }
+    }
 }
 
 /// An answer that is known, or that comes in events from now on.
@@ -165,4 +188,20 @@ pub(super) fn preflight(headers: &HeaderMap) -> Reply {
         map.insert(name, value);
     }
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_no_stream_is_told_whose_streams_there_are_too_many_of() {
+        for (taken, status, text) in [
+            (Taken::All, 503, "8192 streams are open here"),
+            (Taken::Share, 429, "2048 streams of this key are open here"),
+        ] {
+            assert_eq!(no_place(taken).status(), status);
+            assert!(crowded(taken, "streams", defaults::STREAMS_MAX).starts_with(text));
+        }
+    }
 }

@@ -274,7 +274,7 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
         Ok(token) => {
             let mut told = carry_out(visit, message, asked.id, method, client).await;
             if let Some(token) = token {
-                told.finished.headers.insert(headers::SESSION_ID, token);
+                told.finished.headers.insert(headers::SESSION_ID.clone(), token);
             }
             told
         }
@@ -314,9 +314,10 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         method,
         is_over: false,
     };
+    let mut dispatched = Box::pin(answered(visit, request));
     tokio::select! {
         biased;
-        answer = dispatched(visit, request) => {
+        answer = &mut dispatched => {
             counting.is_over = true;
             Told {
                 method: Some(method),
@@ -329,7 +330,7 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
 }
 
 /// The answer to `request`, by the federation as whoever sends it sees it.
-async fn dispatched(visit: &Visit, request: dispatch::Request<'_>) -> Answer {
+async fn answered(visit: &Visit, request: dispatch::Request<'_>) -> Answer {
     let seen = match request.viewer.caller() {
         None => None,
         Some(caller) => Some(Box::pin(own::federation(visit, caller, request)).await),

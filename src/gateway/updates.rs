@@ -17,7 +17,7 @@ use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::skills::{SkillPrefix, rewrite};
 use crate::mcp::{Members, Method, RpcError, subscription};
-use crate::upstream::{Owner, SubscribeError, Subscription};
+use crate::upstream::{Party, SubscribeError, Subscriber, Subscription};
 
 /// Subscribes a Legacy session to a resource, or ends that.
 pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Answer {
@@ -34,7 +34,11 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         return Answer::ok(request, b"{}");
     }
     let standing = Standing::new(request.viewer.clone(), request.fleet, &federation.name);
-    match subscribe(federation, &session_lanes::owner(session.id), &uri, standing).await {
+    let by = Subscriber {
+        owner: session_lanes::owner(session.id),
+        party: Party::of(&federation.name, request.principal.name()),
+    };
+    match subscribe(federation, &by, &uri, standing).await {
         Ok(subscription) => {
             if wishes.subscribe(session.id, &uri, subscription) {
                 return Answer::ok(request, b"{}");
@@ -59,17 +63,17 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Subscribes to `uris` for `owner`, and gives those that were accepted: by then updates of theirs are heard.
+    /// Subscribes to `uris` for whom `by` says, and gives those that were accepted: by then updates of theirs are heard.
     pub(super) async fn of(
         federation: &Federation,
-        owner: &Owner,
+        by: &Subscriber,
         uris: &[String],
         standing: &Standing,
     ) -> (Self, Vec<String>) {
         let (sender, arriving) = mpsc::channel(defaults::INTERMEDIATE_MAX);
         let asked = uris.iter().take(defaults::SESSION_SUBSCRIPTIONS_MAX);
         let answers =
-            join_all(asked.map(async |uri| (uri, subscribe(federation, owner, uri, standing.clone()).await))).await;
+            join_all(asked.map(async |uri| (uri, subscribe(federation, by, uri, standing.clone()).await))).await;
         let (mut accepted, mut watching) = (Vec::new(), Vec::new());
         for (uri, answer) in answers {
             match answer {
@@ -162,7 +166,7 @@ impl NotSubscribed {
 
 async fn subscribe(
     federation: &Federation,
-    owner: &Owner,
+    by: &Subscriber,
     uri: &str,
     standing: Standing,
 ) -> Result<Subscribed, NotSubscribed> {
@@ -171,7 +175,7 @@ async fn subscribe(
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
     let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;
-    let subscribed = upstream.subscribe(owner, &target.original).await;
+    let subscribed = upstream.subscribe(by, &target.original).await;
     let subscription = subscribed.map_err(|error| NotSubscribed::Member(name(), error))?;
     Ok(Subscribed {
         subscription,

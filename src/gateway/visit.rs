@@ -16,8 +16,9 @@ use super::modern::{self, Refusal};
 use super::old_streams::OldStreams;
 use super::session::{Session, SessionError, SessionId, Sessions};
 use super::{legacy, reply};
-use crate::fleet::{Caller, Federation, Fleet};
+use crate::fleet::{Caller, Federation, Fleet, Hearing, Place};
 use crate::mcp::{Id, Method, Revision};
+use crate::upstream::{Party, Taken};
 
 /// What all clients of this process share.
 #[derive(Debug)]
@@ -141,6 +142,19 @@ impl Visit {
             Some(caller) => self.federation.seen_by(&caller),
             None => Arc::clone(&self.federation),
         }
+    }
+
+    /// Whose share it takes of what is bounded.
+    pub(super) fn party(&self) -> Party {
+        Party::of(&self.federation.name, self.principal.name())
+    }
+
+    /// One of `most` places for those who hear like this, for its client.
+    ///
+    /// # Errors
+    /// None is free, or the client has its share.
+    pub(super) fn place(&self, on: Hearing, most: usize) -> Result<Place, Taken> {
+        self.federation.changes.place(on, most, self.party())
     }
 
     /// Ends everything that is going on of `session`, and lets go of what is kept for it.

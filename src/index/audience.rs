@@ -32,11 +32,18 @@ struct Rule {
 impl RuleSet {
     /// All rules, or everything where there are none.
     pub const ALL: Self = Self(u64::MAX);
+    /// No rule.
+    pub const NONE: Self = Self(0);
 
     /// The rules that are in either.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Whether all rules are in `other` too.
+    pub const fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
     }
 
     /// Whether a rule is in both: what is covered by one set may be seen by those for whom the other holds.

@@ -56,14 +56,11 @@ impl Index {
     /// client of `revision` is told of them.
     pub fn find(&self, query: &Query, limit: usize, audience: Audience, revision: Revision) -> Vec<Finding> {
         let tools = self.merged(List::Tools);
-        let may_use = |findable: &&Findable| {
-            let entry = tools.entries.get(findable.place);
-            entry.is_some_and(|entry| entry.covered.meets(audience.rules))
-        };
+        let may_use = |findable: &&Findable| tools.is_seen(findable.place, audience.rules);
         let findable = self.findable().iter().filter(may_use).map(|findable| &findable.tool);
         let hits = search::best(findable, query, limit);
         let found = hits.iter().filter_map(|hit| {
-            let place = tools.place(hit.tool.name())?;
+            let place = tools.place(hit.tool.name(), audience.rules)?;
             self.finding(place, hit.score, revision)
         });
         found.collect()
@@ -96,8 +93,8 @@ impl Index {
 
     /// Who owns the tool that `audience` calls `name`, if it is for models.
     pub fn target_for_models(&self, name: &str, audience: Audience) -> Option<&Target> {
-        let entry = self.merged(List::Tools).get(name)?;
-        (entry.for_models && entry.covered.meets(audience.rules)).then_some(&entry.target)
+        let entry = self.merged(List::Tools).get(name, audience.rules)?;
+        entry.for_models.then_some(&entry.target)
     }
 
     /// The member under whose prefix `name` is that no list has, if its own search may have told of it.
@@ -176,8 +173,8 @@ impl Index {
         let score: f64 = row.get("score").and_then(|score| score.get().parse().ok())?;
         let score = score.clamp(0.0, 1.0);
         if let Standing::Offered(place) = self.standing(place, &original) {
-            let entry = self.merged(List::Tools).entries.get(place)?;
-            let is_seen = entry.for_models && entry.covered.meets(audience.rules);
+            let tools = self.merged(List::Tools);
+            let is_seen = tools.entries.get(place)?.for_models && tools.is_seen(place, audience.rules);
             return is_seen.then(|| self.finding(place, score, revision))?;
         }
         if !self.delegates(place, member, &original, audience) || original.chars().any(acts_on_the_line) {
@@ -191,7 +188,8 @@ impl Index {
         let selection = &member.selection;
         // It is told to be called, not listed, so that it may be longer than names in lists.
         let name = self.plan.naming.prefixed(&member.prefix, selection.shown_as(&original));
-        let is_anothers = self.merged(List::Tools).get(&name).is_some() || MetaTool::of_name(&name).is_some();
+        let is_anothers =
+            self.merged(List::Tools).get(&name, audience.rules).is_some() || MetaTool::of_name(&name).is_some();
         let keywords = row.get("keywords").filter(|keywords| keywords.get().starts_with('['));
         (!is_anothers).then(|| {
             Finding::new(
@@ -217,7 +215,10 @@ impl Index {
         let catalog = self.members.get(member).and_then(|member| member.catalog.as_deref());
         let is_known = catalog.is_some_and(|catalog| {
             catalog.tools.iter().any(|tool| tool.key == original)
-                || catalog.withheld.iter().any(|tool| tool.name == original)
+                || catalog
+                    .withheld
+                    .iter()
+                    .any(|entry| entry.list == List::Tools && entry.name == original)
         });
         if is_known {
             Standing::Withheld

@@ -2,72 +2,85 @@
 
 use serde_json::value::RawValue;
 
+use super::catalog::List;
+use crate::mcp::descriptor_types::{self, Kind};
 use crate::mcp::object::{Members, ObjectWriter};
 
-/// `descriptor` without members that may be absent and are null instead: many servers write them so, and readers that
-/// follow the schema refuse the whole list for one. What the protocol does not know stays, null or not.
-pub(super) fn without_nulls(descriptor: Box<RawValue>) -> Box<RawValue> {
-    if !descriptor.get().contains("null") {
-        return descriptor;
+/// What descriptors of `list` are by the protocol. `None` for those of skills, which have rules of their own.
+pub(super) const fn kind(list: List) -> Option<Kind> {
+    match list {
+        List::Tools => Some(descriptor_types::TOOL),
+        List::Resources => Some(descriptor_types::RESOURCE),
+        List::Templates => Some(descriptor_types::TEMPLATE),
+        List::Prompts => Some(descriptor_types::PROMPT),
+        List::Skills => None,
     }
-    let Some(members) = Members::parse(descriptor.get()) else {
-        return descriptor;
-    };
-    let says_nothing = |name: &str, value: &RawValue| value.get() == "null" && MAY_BE_ABSENT.contains(&name);
-    if !members.iter().any(|(name, value)| says_nothing(name, value)) {
-        return descriptor;
-    }
-    let mut out = Vec::with_capacity(descriptor.get().len());
-    let mut object = ObjectWriter::open(&mut out);
-    for (name, value) in members.iter().filter(|(name, value)| !says_nothing(name, value)) {
-        object.member(name, value.get());
-    }
-    object.close();
-    let mended = String::from_utf8(out)
-        .ok()
-        .and_then(|text| RawValue::from_string(text).ok());
-    mended.unwrap_or(descriptor)
 }
 
-/// Members of tools, resources, templates and prompts that every revision lets be absent.
-const MAY_BE_ABSENT: [&str; 10] = [
-    "title",
-    "description",
-    "icons",
-    "annotations",
-    "_meta",
-    "outputSchema",
-    "execution",
-    "mimeType",
-    "size",
-    "arguments",
-];
+/// `descriptor`, an entry of `list`, without what may be absent and is null instead, and with its URI for the name that a
+/// resource or a template lacks: many servers write so, and readers that follow the schema refuse the whole list for it.
+/// What the protocol does not know stays.
+pub(super) fn mended(list: List, descriptor: Box<RawValue>) -> Box<RawValue> {
+    // Frontmatter of skills is passed as it is.
+    let Some(kind) = kind(list) else { return descriptor };
+    let descriptor = match kind.mended(descriptor.get()).map(RawValue::from_string) {
+        Some(Ok(mended)) => mended,
+        Some(Err(_)) | None => descriptor,
+    };
+    if list.has_names() {
+        return descriptor;
+    }
+    match named_by_uri(list, descriptor.get()).map(RawValue::from_string) {
+        Some(Ok(named)) => named,
+        Some(Err(_)) | None => descriptor,
+    }
+}
+
+fn named_by_uri(list: List, descriptor: &str) -> Option<String> {
+    let members = Members::parse(descriptor)?;
+    if members.get("name").is_some_and(|name| name.get() != "null") {
+        return None;
+    }
+    let uri = members.get(list.key())?;
+    let mut out = Vec::with_capacity(descriptor.len() + uri.get().len() + 8);
+    let mut object = ObjectWriter::open(&mut out);
+    for (name, value) in members.iter().filter(|(name, _)| *name != "name") {
+        object.member(name, value.get());
+    }
+    object.member("name", uri.get());
+    object.close();
+    String::from_utf8(out).ok()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mended(descriptor: &str) -> String {
-        without_nulls(serde_json::from_str(descriptor).unwrap())
-            .get()
-            .to_owned()
+    fn of(list: List, descriptor: &str) -> String {
+        mended(list, serde_json::from_str(descriptor).unwrap()).get().to_owned()
     }
 
     #[test]
-    fn null_members_that_may_be_absent_go_and_every_other_stays_as_it_was_written() {
-        assert_eq!(
-            mended(
-                r#"{ "name":"t", "description":null, "k":null, "icons": null, "inputSchema":{"default":null}, "n":1.50 }"#
-            ),
-            r#"{"name":"t","k":null,"inputSchema":{"default":null},"n":1.50}"#
-        );
-        for untouched in [
-            r#"{ "name":"t", "description":"null" }"#,
-            r#"{ "name":"t", "k":null }"#,
-            r#"{ "name":"t" }"#,
-            "[null]",
-        ] {
-            assert_eq!(mended(untouched), untouched);
+    fn a_resource_without_a_name_is_called_by_its_uri() {
+        for name in ["", r#""name":null,"#] {
+            let bare = format!(r#"{{"uri":"a:\u0062",{name}"k":1.0}}"#);
+            assert_eq!(
+                of(List::Resources, &bare),
+                r#"{"uri":"a:\u0062","k":1.0,"name":"a:\u0062"}"#
+            );
         }
+        assert_eq!(
+            of(List::Templates, r#"{"uriTemplate":"a:{b}","title":null}"#),
+            r#"{"uriTemplate":"a:{b}","name":"a:{b}"}"#
+        );
+        for untouched in [r#"{ "uri":"a:b", "name":"" }"#, r#"{ "uri":"a:b", "name":7 }"#] {
+            assert_eq!(of(List::Resources, untouched), untouched);
+        }
+    }
+
+    #[test]
+    fn skills_are_left_as_they_are() {
+        let skill = r#"{"uri":"skill://a/SKILL.md","description":null}"#;
+        assert_eq!(of(List::Skills, skill), skill);
     }
 }

@@ -1,7 +1,6 @@
 //! One list of all members as one: names kept apart, sorted, and each leading back to its owner.
 
 use std::borrow::Cow;
-use std::collections::btree_map;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -77,8 +76,10 @@ pub(super) struct Entry {
 /// A merged list.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// By their keys.
+    /// By their keys; several of one key in the order in which they stand for it, as each is seen by somebody who sees
+    /// none before it.
     pub(super) entries: Vec<Entry>,
+    /// Of each key the first.
     places: HashMap<Box<str>, usize>,
 }
 
@@ -108,74 +109,130 @@ struct Candidate<'p> {
     item: &'p Item,
     /// What it is called without a prefix.
     base: &'p str,
+    /// The rules that cover it.
+    covered: RuleSet,
+}
+
+/// Why an entry is called as it is, the strongest claim first: a name behind a prefix is that of the member with this
+/// prefix, whatever others call theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// It got the prefix of its member, and has no other name to go by.
+    Prefixed,
+    /// Its server calls it so, with what is the prefix of its member.
+    SaidSo,
+    Bare,
 }
 
 impl Merged {
-    /// Merges `list` of all members: of two entries with one key the earlier member's stands.
+    /// Merges `list` of all members: of two entries with one key the earlier member's stands, for those who see it.
     pub(super) fn of(list: List, parts: Parts<'_>, report: &mut Report) -> Self {
         let candidates = candidates(list, parts);
         let claimants = claimants(list, parts, &candidates, report);
-        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+        let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         let mut losers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let keyed = candidates
             .iter()
             .map(|candidate| (key(list, parts, candidate, &claimants, report), candidate));
-        // A name behind a prefix is that of the member with this prefix, whatever others call theirs.
-        let (prefixed, bare): (Vec<_>, Vec<_>) = keyed.partition(|(key, candidate)| candidate.owns(list, key, parts));
-        for (key, candidate) in prefixed.into_iter().chain(bare) {
+        let mut keyed: Vec<_> = keyed.collect();
+        keyed.sort_by_key(|(key, candidate)| candidate.claim(list, key, parts, &claimants));
+        for (key, candidate) in keyed {
             let key = match entries.get(&key) {
-                Some(taken) if taken.target.member != candidate.member => {
-                    candidate.evading(list, key, parts, &mut losers)
-                }
+                Some(taken) if candidate.is_other_than(taken) => candidate.evading(list, key, parts, &mut losers),
                 _ => key,
             };
             if list == List::Tools && parts.reserved.contains(&key.as_str()) {
                 losers.entry(key).or_default().push(candidate.member);
                 continue;
             }
-            match entries.entry(key) {
-                btree_map::Entry::Vacant(vacant) => {
-                    let entry = candidate.entry(list, vacant.key(), parts);
-                    vacant.insert(entry);
-                }
-                btree_map::Entry::Occupied(taken) if taken.get().target.member != candidate.member => {
-                    losers.entry(taken.key().clone()).or_default().push(candidate.member);
-                }
-                // A server that lists a name twice offers the first.
-                btree_map::Entry::Occupied(_) => {}
+            let entry = candidate.entry(list, &key, parts);
+            let before = entries.entry(key).or_default();
+            // A server that lists a name twice offers the first, which is no clash.
+            if candidate.is_other_than(before) {
+                losers.entry(entry.key.to_string()).or_default().push(candidate.member);
+            }
+            let seen = before.iter().fold(RuleSet::NONE, |seen, entry| seen.or(entry.covered));
+            // Rules that do not name a template may cover what it stands for.
+            let is_more = list == List::Templates && before.iter().all(|entry| entry.target.member != candidate.member);
+            if is_more || !entry.covered.is_within(seen) {
+                before.push(entry);
             }
         }
         for (key, losers) in losers {
-            let winner = entries.get(&key).map(|entry| entry.target.member);
+            let winner = entries
+                .get(&key)
+                .and_then(|entries| entries.first())
+                .map(|entry| entry.target.member);
             report.clash(list, &key, winner.into_iter().chain(losers), parts);
         }
-        let entries: Vec<Entry> = entries.into_values().collect();
-        let places = entries
-            .iter()
-            .enumerate()
-            .map(|(place, entry)| (entry.key.clone(), place));
-        Self {
-            places: places.collect(),
-            entries,
+        let entries: Vec<Entry> = entries.into_values().flatten().collect();
+        let mut places = HashMap::with_capacity(entries.len());
+        for (place, entry) in entries.iter().enumerate() {
+            places.entry(entry.key.clone()).or_insert(place);
         }
+        Self { entries, places }
     }
 
-    /// The place of the entry of this key.
-    pub(super) fn place(&self, key: &str) -> Option<usize> {
-        self.places.get(key).copied()
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
     }
 
-    /// The entry of this key.
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.get(self.place(key)?)
+    /// The place of what those for whom `rules` hold know by this key.
+    pub(super) fn place(&self, key: &str, rules: RuleSet) -> Option<usize> {
+        let mut of_key = self.of_key(key);
+        let (place, _) = of_key.find(|(_, entry)| entry.covered.meets(rules))?;
+        Some(place)
+    }
+
+    /// All that somebody knows by this key, with their places.
+    pub(super) fn of_key(&self, key: &str) -> impl Iterator<Item = (usize, &Entry)> {
+        let first = self.places.get(key).copied().unwrap_or(self.entries.len());
+        let from_first = self.entries.iter().enumerate().skip(first);
+        from_first.take_while(move |(_, entry)| *entry.key == *key)
+    }
+
+    /// Whether those for whom `rules` hold see the entry in this place.
+    pub(super) fn is_seen(&self, place: usize, rules: RuleSet) -> bool {
+        let entry = self.entries.get(place);
+        entry.is_some_and(|entry| entry.covered.meets(rules) && self.place(&entry.key, rules) == Some(place))
+    }
+
+    /// What those for whom `rules` hold know by this key.
+    pub(super) fn get(&self, key: &str, rules: RuleSet) -> Option<&Entry> {
+        self.entries.get(self.place(key, rules)?)
+    }
+
+    /// What those for whom `rules` hold may see, with its place: one entry of each key.
+    pub(super) fn seen_by(&self, rules: RuleSet) -> impl Iterator<Item = (usize, &Entry)> {
+        let mut last = None;
+        self.entries.iter().enumerate().filter(move |(_, entry)| {
+            let is_seen = entry.covered.meets(rules) && last != Some(&entry.key);
+            if is_seen {
+                last = Some(&entry.key);
+            }
+            is_seen
+        })
     }
 }
 
 impl Candidate<'_> {
-    /// Whether `key` has the prefix of the member that it would be of.
-    fn owns(&self, list: List, key: &str, parts: Parts<'_>) -> bool {
+    /// How strong its claim to `key` is.
+    fn claim(&self, list: List, key: &str, parts: Parts<'_>, claimants: &BTreeMap<&str, Vec<usize>>) -> Claim {
         let member = parts.members.get(self.member).filter(|_| list.has_names());
-        member.is_some_and(|member| parts.naming.without_prefix(&member.prefix, key).is_some())
+        let owns = member.is_some_and(|member| parts.naming.without_prefix(&member.prefix, key).is_some());
+        let is_prefixed = parts.naming.strategy == PrefixStrategy::Always || claimants.contains_key(self.base);
+        match (owns, is_prefixed) {
+            (true, true) => Claim::Prefixed,
+            (true, false) => Claim::SaidSo,
+            (false, _) => Claim::Bare,
+        }
+    }
+
+    /// Whether `taken`, entries of one key, are others: another member's, or one that its own member knows by another name.
+    fn is_other_than(&self, taken: &[Entry]) -> bool {
+        let is_it = |target: &Target| target.member == self.member && target.original == self.item.key;
+        taken.iter().any(|entry| !is_it(&entry.target))
     }
 
     /// What it is called where another member has `key`: by its prefix, where names that clash have those.
@@ -208,7 +265,7 @@ impl Candidate<'_> {
                 needs_task: self.item.needs_task,
             },
             place: self.place,
-            covered: member.map_or(RuleSet::ALL, |member| parts.rules.covering(&member.name, original)),
+            covered: self.covered,
             listed: member.is_none_or(|member| visibility(member) == Visibility::Native),
             for_models: ui.audience.model,
             page: ui.resource_uri.map(|page| page.into_owned().into()),
@@ -271,7 +328,8 @@ impl MemberCatalog {
     }
 }
 
-/// What the federation itself and all members offer of `list`.
+/// What the federation itself and all members offer of `list`, and somebody may see: what no rule covers takes no name
+/// from anything.
 fn candidates(list: List, parts: Parts<'_>) -> Vec<Candidate<'_>> {
     let mut all = Vec::new();
     let members = || parts.members.iter().enumerate();
@@ -283,22 +341,31 @@ fn candidates(list: List, parts: Parts<'_>) -> Vec<Candidate<'_>> {
         let Some(catalog) = &member.catalog else { continue };
         let offered = catalog.list(list).iter().enumerate();
         let offered = offered.filter(|(_, item)| member.offers(list, item));
-        all.extend(offered.map(|(place, item)| {
+        let offered = offered.filter_map(|(place, item)| {
+            let covered = parts.rules.covering(&member.name, &item.key);
             let rename = member
                 .override_of(list, &item.key)
                 .and_then(|tool| tool.rename.as_deref());
-            Candidate {
+            let is_seen = covered != RuleSet::NONE || list == List::Templates;
+            is_seen.then(|| Candidate {
                 member: number,
                 place,
                 item,
                 base: rename.unwrap_or(&item.key),
-            }
-        }));
+                covered,
+            })
+        });
+        let before = all.len();
+        all.extend(offered);
+        // Of two that the member would call alike the one that its owner named so, and not the one that is listed first.
+        let own = all.get_mut(before..).unwrap_or_default();
+        own.sort_by_key(|candidate| (candidate.base == candidate.item.key, &candidate.item.key));
     }
     all
 }
 
-/// Names that several members have, where those get prefixes for it.
+/// Names that several members have, where those get prefixes for it: for everybody, so that a name means the same
+/// whoever asks, and does not change with what somebody may see.
 fn claimants<'c>(
     list: List,
     parts: Parts<'_>,

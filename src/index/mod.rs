@@ -234,16 +234,14 @@ impl Index {
 
     /// Who owns the tool, prompt, resource or template that `audience` calls `key`, listed or not.
     pub fn target(&self, list: List, key: &str, audience: Audience) -> Option<&Target> {
-        let entry = self.merged(list).get(key)?;
-        entry.covered.meets(audience.rules).then_some(&entry.target)
+        Some(&self.merged(list).get(key, audience.rules)?.target)
     }
 
     /// Whether `audience` may use the tool that the member in this place calls `original`.
     pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
-        let mut tools = self.merged(List::Tools).entries.iter();
-        let is_it = |entry: &Entry| entry.target.member == member && entry.target.original == original;
+        let mut tools = self.merged(List::Tools).seen_by(audience.rules);
         let runs_others = || self.searching_members(audience).any(|place| place == member);
-        tools.any(|entry| is_it(entry) && entry.covered.meets(audience.rules))
+        tools.any(|(_, tool)| tool.target.member == member && tool.target.original == original)
             || (original == MetaTool::Execute.name() && runs_others())
     }
 
@@ -254,10 +252,10 @@ impl Index {
         if let Some(owner) = self.owner_by_prefix(uri) {
             return self.seen_by(owner, audience);
         }
-        if let Some(entry) = self.merged(List::Resources).get(uri) {
-            return entry.covered.meets(audience.rules).then(|| entry.target.clone());
+        if let Some(entry) = self.merged(List::Resources).get(uri, audience.rules) {
+            return Some(entry.target.clone());
         }
-        if let Some(owner) = self.owner_by_skill(uri) {
+        if let Some(owner) = self.owner_by_skill(uri, audience) {
             return self.seen_by(owner, audience);
         }
         let templates = self.templates.iter().zip(&self.merged(List::Templates).entries);
@@ -297,10 +295,10 @@ impl Index {
         if !apps::is_page(uri) {
             return None;
         }
-        let tools = self.merged(List::Tools).entries.iter();
+        let tools = self.merged(List::Tools).seen_by(audience.rules);
         tools
-            .filter(|entry| entry.page.as_deref() == Some(uri) && entry.covered.meets(audience.rules))
-            .map(|entry| entry.target.member)
+            .filter(|(_, tool)| tool.page.as_deref() == Some(uri))
+            .map(|(_, tool)| tool.target.member)
             .filter(|member| self.may_read(*member, uri, audience))
             .min()
     }
@@ -312,8 +310,10 @@ impl Index {
 
     /// What the tool is that `audience` calls by the name which its server gives it, without a prefix.
     pub fn bare_tool(&self, original: &str, audience: Audience) -> Bare<'_> {
-        let tools = self.merged(List::Tools).entries.iter();
-        let mut meant = tools.filter(|entry| entry.target.original == original && entry.covered.meets(audience.rules));
+        let tools = self.merged(List::Tools).seen_by(audience.rules);
+        let mut meant = tools
+            .map(|(_, tool)| tool)
+            .filter(|tool| tool.target.original == original);
         match (meant.next(), meant.next()) {
             (None, _) => Bare::Nothing,
             (Some(only), None) => Bare::Only(&only.target),
@@ -326,9 +326,9 @@ impl Index {
 
     /// Whether there are tools that `rules` let use and that are found only by search, or members that may have some.
     pub fn has_discoverable(&self, rules: RuleSet) -> bool {
-        let mut tools = self.merged(List::Tools).entries.iter();
+        let mut tools = self.merged(List::Tools).seen_by(rules);
         let mut members = self.members.iter();
-        tools.any(|entry| !entry.listed && entry.for_models && entry.covered.meets(rules))
+        tools.any(|(_, tool)| !tool.listed && tool.for_models)
             || members.any(|member| {
                 member.selection.may_have_unlisted() && self.plan.rules.touching(&member.name).meets(rules)
             })
@@ -340,12 +340,18 @@ impl Index {
         tools.filter(|entry| entry.target.member == member).count()
     }
 
+    /// How many bytes the descriptors of all listed tools have.
+    pub fn tools_bytes(&self) -> usize {
+        let seen = self.merged(List::Tools).seen_by(RuleSet::ALL);
+        let listed = seen.filter(|(_, entry)| entry.listed);
+        listed.map(|(_, entry)| self.raw(List::Tools, entry).len()).sum()
+    }
+
     /// The index in numbers, with what merging did that nobody would expect.
     pub fn status(&self) -> IndexStatus {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let count = |list| number(self.merged(list).entries.len());
-        let listed = self.merged(List::Tools).entries.iter().filter(|entry| entry.listed);
-        let bytes: usize = listed.map(|entry| self.raw(List::Tools, entry).len()).sum();
+        let count = |list| number(self.merged(list).len());
+        let bytes = self.tools_bytes();
         let Report { renamed, clashes } = &self.report;
         let kept = |length: usize| length.min(STATUS_MAX);
         let left_out = renamed.len() - kept(renamed.len()) + clashes.len() - kept(clashes.len());

@@ -24,7 +24,7 @@ impl Index {
 
     /// Who owns the skill, or the directory of one, that `audience` calls `uri`, listed or not.
     pub fn skill(&self, uri: &str, audience: Audience) -> Option<Target> {
-        let owner = self.owner_by_prefix(uri).or_else(|| self.owner_by_skill(uri));
+        let owner = self.owner_by_prefix(uri).or_else(|| self.owner_by_skill(uri, audience));
         self.seen_by(owner?, audience)
     }
 
@@ -33,11 +33,11 @@ impl Index {
         let Some(offering) = self.members.get(member) else {
             return Vec::new();
         };
+        let skills = self.merged(List::Skills);
         let entries = uri::manifests_around(original).filter_map(|manifest| {
-            let entry = self.merged(List::Skills).get(&offering.uri_for_clients(&manifest))?;
-            Entry::read(self.raw(List::Skills, entry))
-                .ok()
-                .filter(|_| entry.target.member == member)
+            let uri = offering.uri_for_clients(&manifest);
+            let entry = skills.of_key(&uri).find(|(_, entry)| entry.target.member == member)?.1;
+            Entry::read(self.raw(List::Skills, entry)).ok()
         });
         entries.collect()
     }
@@ -63,11 +63,11 @@ impl Index {
     }
 
     /// Whose the URI is by a skill that is listed, whatever its scheme, and that it is a file of.
-    pub(super) fn owner_by_skill(&self, uri: &str) -> Option<Target> {
+    pub(super) fn owner_by_skill(&self, uri: &str, audience: Audience) -> Option<Target> {
         let named = uri::manifest(uri).into_owned();
         let skills = self.merged(List::Skills);
         let mut manifests = std::iter::once(named).chain(uri::manifests_around(uri));
-        let entry = manifests.find_map(|manifest| skills.get(&manifest))?;
+        let entry = manifests.find_map(|manifest| skills.get(&manifest, audience.rules))?;
         let member = self.members.get(entry.target.member)?;
         let original = match member.skills.prefix() {
             Some(prefix) => prefix.to_member(uri).unwrap_or_else(|| uri.to_owned()),

@@ -1,13 +1,14 @@
 //! What one audience sees of an index: its lists, written once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::Index;
 use super::audience::Audience;
 use super::catalog::List;
 use super::meta_tool::MetaTool;
-use crate::mcp::{ListKind, Revision};
+use crate::mcp::{ListKind, Mark, Revision};
 
 /// The lists that one audience sees.
 #[derive(Debug, Default)]
@@ -150,16 +151,42 @@ impl Index {
     ) -> Page<'v> {
         let listing = view.list(list);
         let lines = &listing.lines;
-        let from = after.map_or(0, |after| lines.partition_point(|line| self.key(list, *line) <= after));
-        let to = match size {
-            0 => lines.len(),
-            _ => from.saturating_add(size).min(lines.len()),
-        };
+        let Range { start: from, end: to } = self.places(view, list, after, size);
         let last = (to < lines.len()).then(|| lines.get(to.wrapping_sub(1))).flatten();
         Page {
             items: listing.text(self, list, revision).between(from, to),
             last: last.map(|line| self.key(list, *line)),
         }
+    }
+
+    /// The keys of the entries that such a page has, each with the federations that it has passed.
+    pub fn passed<'v>(
+        &'v self,
+        view: &'v View,
+        list: List,
+        after: Option<&str>,
+        size: usize,
+    ) -> impl Iterator<Item = (&'v str, &'v [Mark])> {
+        let lines = view.list(list).lines.get(self.places(view, list, after, size));
+        lines.unwrap_or_default().iter().filter_map(move |line| match line {
+            Line::Entry(place) => {
+                let entry = self.merged(list).entries.get(*place)?;
+                let (_, _, item) = self.item(list, entry)?;
+                Some((&*entry.key, &*item.passed))
+            }
+            Line::Meta(_) => None,
+        })
+    }
+
+    /// Which lines of `list` are on the page of this `size` behind `after`.
+    fn places(&self, view: &View, list: List, after: Option<&str>, size: usize) -> Range<usize> {
+        let lines = &view.list(list).lines;
+        let from = after.map_or(0, |after| lines.partition_point(|line| self.key(list, *line) <= after));
+        let to = match size {
+            0 => lines.len(),
+            _ => from.saturating_add(size).min(lines.len()),
+        };
+        from..to
     }
 
     pub(super) fn key(&self, list: List, line: Line) -> &str {
@@ -172,13 +199,9 @@ impl Index {
 
 impl Listing {
     fn of(index: &Index, list: List, audience: Audience, leads_to_unlisted: bool) -> Self {
-        let entries = index.merged(list).entries.iter().enumerate();
-        let mut lines: Vec<Line> = entries
-            .filter(|(_, entry)| {
-                entry.covered.meets(audience.rules)
-                    && (entry.listed || audience.show_all)
-                    && (audience.apps || entry.for_models)
-            })
+        let seen = index.merged(list).seen_by(audience.rules);
+        let mut lines: Vec<Line> = seen
+            .filter(|(_, entry)| (entry.listed || audience.show_all) && (audience.apps || entry.for_models))
             .map(|(place, _)| Line::Entry(place))
             .collect();
         if list == List::Tools && leads_to_unlisted {

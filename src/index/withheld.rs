@@ -1,20 +1,26 @@
-//! What is not offered: tools whose names would act on whatever shows them, those whose schemas make clients refuse the
-//! whole list, and those whose `x-mcp-header` annotations are wrong, which are left out where the annotations bind, and
-//! mended where they do not; and skills that hosts could not use.
+//! What is not offered: entries whose names would act on whatever shows them, those whose schemas or other members make
+//! clients refuse the whole list, tools whose `x-mcp-header` annotations are wrong, which are left out where the
+//! annotations bind, and mended where they do not, skills that hosts could not use, and lists that their server
+//! does not give.
 
 use std::sync::Arc;
 
-use super::catalog::Item;
+use super::catalog::{Item, List};
+use super::mended;
 use super::skills::{self, EntryError};
+use crate::mcp::descriptor_types::WrongType;
 use crate::mcp::param_headers::{self, InvalidAnnotation, ParamHeaders};
 use crate::mcp::printable::acts_on_the_line;
 use crate::mcp::tool_schema::{self, SchemaDefect};
 use crate::mcp::{Members, object, printable};
 
-/// A tool or a skill that its server lists and that is not offered.
+/// An entry that its server lists and that is not offered, or a whole list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// Its name, or the URI of a skill, cut and with control characters written as escapes: it ends up in logs and status.
+    /// The list that it stands in, or that it is.
+    pub list: List,
+    /// Its name or URI, cut and with control characters written as escapes: it ends up in logs and status. Of a list the
+    /// method.
     pub name: String,
     /// Why.
     pub cause: Defect,
@@ -24,8 +30,17 @@ pub struct Withheld {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
     /// Its name does something to the lines that it stands in, on a person's terminal as in a model's prompt.
-    #[error("its name has control characters; the server must name it without")]
+    #[error("its name or URI has control characters; the server must name it without")]
     Name,
+    /// What it is known by is no URI, for which clients would refuse all resources.
+    #[error("its uri is none ({0}); the server must give it one, such as file:///a or memo://a")]
+    Uri(url::ParseError),
+    /// A member is not what the protocol says, for which clients would refuse the whole list.
+    #[error(transparent)]
+    Type(#[from] WrongType),
+    /// Half a character stands in it somewhere, which many readers take for no JSON at all.
+    #[error("it has half of a surrogate pair in it; the server must write whole characters")]
+    Surrogate,
     /// Its annotations bind, and cannot be followed.
     #[error(transparent)]
     Annotation(#[from] InvalidAnnotation),
@@ -35,6 +50,9 @@ pub enum Defect {
     /// It is a skill with an entry that hosts must not load.
     #[error("a skill that hosts could not use: {0}")]
     Skill(#[from] EntryError),
+    /// It is a list that the server declares and answers with an error, which says this.
+    #[error("the server answers with an error: {0}; what it listed before is served for a while")]
+    List(String),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -48,29 +66,36 @@ pub enum Annotations {
 }
 
 impl Item {
-    /// The tool as it is offered, or why it is not.
+    /// The entry of `list` as it is offered, or why it is not.
     ///
     /// # Errors
-    /// Its name has control characters, its schemas cannot be used, or its annotations are wrong.
-    pub fn offered(self, annotations: Annotations) -> Result<Self, Withheld> {
-        if self.key.chars().any(acts_on_the_line) {
-            return Err(Withheld::new(&self.key, Defect::Name));
+    /// Its name has control characters, clients could not read it, a tool's annotations are wrong, or it is a skill that
+    /// hosts must not load.
+    pub fn offered(self, list: List, annotations: Annotations) -> Result<Self, Withheld> {
+        if let Some(defect) = self.defect(list) {
+            return Err(Withheld::new(list, &self.key, defect));
         }
-        if let Some(defect) = tool_schema::defect(self.raw.get()) {
-            return Err(Withheld::new(&self.key, defect.into()));
+        match list {
+            List::Tools => self.annotated(annotations),
+            List::Resources | List::Templates | List::Prompts | List::Skills => Ok(self),
         }
-        self.annotated(annotations)
     }
 
-    /// The skill as it is offered, or why it is not.
-    ///
-    /// # Errors
-    /// Its entry is one that hosts must not load.
-    pub fn offered_skill(self) -> Result<Self, Withheld> {
-        match skills::Entry::read(self.raw.get()) {
-            Ok(_) => Ok(self),
-            Err(cause) => Err(Withheld::new(&self.key, cause.into())),
+    /// Why no client could use it.
+    fn defect(&self, list: List) -> Option<Defect> {
+        let raw = self.raw.get();
+        if self.key.chars().any(acts_on_the_line) {
+            return Some(Defect::Name);
         }
+        let own = match list {
+            List::Tools => tool_schema::defect(raw).map(Defect::Schema),
+            List::Resources => url::Url::parse(&self.key).err().map(Defect::Uri),
+            List::Skills => skills::Entry::read(raw).err().map(Defect::Skill),
+            List::Templates | List::Prompts => None,
+        };
+        let of_types = || mended::kind(list)?.wrong(raw, "").map(Defect::Type);
+        let of_text = || has_half_characters(raw).then_some(Defect::Surrogate);
+        of_text().or(own).or_else(of_types)
     }
 
     /// The tool with its annotations read.
@@ -83,14 +108,14 @@ impl Item {
         match (ParamHeaders::read(schema), annotations) {
             (Ok(None), _) => {}
             (Ok(Some(found)), _) => self.param_headers = Some(Arc::new(found)),
-            (Err(cause), Annotations::Binding) => return Err(Withheld::new(&self.key, cause.into())),
+            (Err(cause), Annotations::Binding) => return Err(Withheld::new(List::Tools, &self.key, cause.into())),
             (Err(cause), Annotations::Inert) => {
                 let mended = param_headers::without_annotations(schema)
                     .map(|mended| object::replace_value(self.raw.get(), schema, &mended))
                     .and_then(|tool| serde_json::value::RawValue::from_string(tool).ok());
                 match mended {
                     Some(raw) => self.raw = raw,
-                    None => return Err(Withheld::new(&self.key, cause.into())),
+                    None => return Err(Withheld::new(List::Tools, &self.key, cause.into())),
                 }
             }
         }
@@ -99,8 +124,9 @@ impl Item {
 }
 
 impl Withheld {
-    fn new(name: &str, cause: Defect) -> Self {
+    pub(super) fn new(list: List, name: &str, cause: Defect) -> Self {
         Self {
+            list,
             name: printable(name, NAME_MAX),
             cause,
         }
@@ -112,11 +138,21 @@ impl Defect {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Name => "InvalidName",
+            Self::Uri(_) => "InvalidUri",
+            Self::Type(_) => "WrongType",
+            Self::Surrogate => "HalfCharacter",
             Self::Annotation(annotation) => annotation.reason(),
             Self::Schema(schema) => schema.reason(),
             Self::Skill(entry) => entry.reason(),
+            Self::List(_) => "ListRefused",
         }
     }
+}
+
+/// Whether a string in it has half of a surrogate pair.
+fn has_half_characters(json: &str) -> bool {
+    let may_have = json.contains(r"\ud") || json.contains(r"\uD");
+    may_have && serde_json::from_str::<serde_json::Value>(json).is_err()
 }
 
 const NAME_MAX: usize = 128;
@@ -132,7 +168,7 @@ mod tests {
 
     fn offered(tool: &str, annotations: Annotations) -> Result<Item, Withheld> {
         let raw = serde_json::from_str(tool).unwrap();
-        Item::read(List::Tools, raw).unwrap().offered(annotations)
+        Item::read(List::Tools, raw).unwrap().offered(List::Tools, annotations)
     }
 
     #[test]
@@ -184,6 +220,59 @@ mod tests {
             offered(&unreadable, Annotations::Inert).is_err(),
             "nothing can be taken out of it"
         );
+    }
+
+    #[test]
+    fn an_entry_that_makes_clients_refuse_its_list_is_left_out_of_it() {
+        let reason = |list: List, entry: &str| {
+            let item = Item::read(list, serde_json::from_str(entry).unwrap()).unwrap();
+            let withheld = item.offered(list, Annotations::Inert).err()?;
+            assert_eq!(withheld.list, list);
+            Some(withheld.cause.reason())
+        };
+        for (list, entry, expected) in [
+            (
+                List::Tools,
+                r#"{"name":"t","inputSchema":{"type":"object"},"title":1}"#,
+                "WrongType",
+            ),
+            (
+                List::Tools,
+                r#"{"name":"t","inputSchema":{"type":"object","properties":[]}}"#,
+                "SchemaPart",
+            ),
+            (
+                List::Tools,
+                r#"{"name":"t","inputSchema":{"type":"object"},"k":"\ud83d"}"#,
+                "HalfCharacter",
+            ),
+            (List::Resources, r#"{"uri":"memo"}"#, "InvalidUri"),
+            (List::Resources, r#"{"uri":"http://"}"#, "InvalidUri"),
+            (List::Resources, r#"{"uri":"a:\nb"}"#, "InvalidName"),
+            (List::Resources, r#"{"uri":"a:b","size":"1"}"#, "WrongType"),
+            (List::Resources, r#"{"uri":"a:b","name":7}"#, "WrongType"),
+            (List::Templates, r#"{"uriTemplate":"a:{b}","icons":"x"}"#, "WrongType"),
+            (List::Prompts, r#"{"name":"p","arguments":["a"]}"#, "WrongType"),
+            (List::Prompts, r#"{"name":"p\u001b"}"#, "InvalidName"),
+        ] {
+            assert_eq!(reason(list, entry), Some(expected), "{entry}");
+        }
+        for (list, entry) in [
+            (
+                List::Tools,
+                r#"{"name":"t","inputSchema":{"type":"object","properties":null},"title":null}"#,
+            ),
+            (
+                List::Tools,
+                r#"{"name":"t","inputSchema":{"type":"object"},"k":"\ud83d\ude00"}"#,
+            ),
+            (List::Resources, r#"{"uri":"memo:a b"}"#),
+            (List::Resources, r#"{"uri":"ui://a/b","name":null}"#),
+            (List::Templates, r#"{"uriTemplate":"{+anything}"}"#),
+            (List::Prompts, r#"{"name":"p","arguments":null}"#),
+        ] {
+            assert_eq!(reason(list, entry), None, "{entry}");
+        }
     }
 
     #[test]

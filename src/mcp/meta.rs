@@ -124,6 +124,9 @@ pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members
     meta.close();
 }
 
+/// What the gateway calls itself toward upstreams.
+pub const OWN_NAME: &str = "mcpfleet";
+
 /// What the gateway says of itself to upstreams, as JSON.
 pub const OWN_INFO: &str = concat!(r#"{"name":"mcpfleet","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 

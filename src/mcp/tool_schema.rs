@@ -24,6 +24,14 @@ pub enum SchemaDefect {
     /// A reference into the schema leads nowhere.
     #[error("{0} refers to something that its schema does not have; the server must mend it")]
     Reference(String),
+    /// A part is not what its place in a schema asks for.
+    #[error("{path} must be {expected}; the server must mend it")]
+    Part {
+        /// Where it stands.
+        path: String,
+        /// What it must be.
+        expected: &'static str,
+    },
     /// A list of required properties is no list of names.
     #[error("{0} must be a list of names; the server must mend it")]
     Required(String),
@@ -37,6 +45,7 @@ impl SchemaDefect {
             Self::Root => "SchemaNotAnObject",
             Self::Type(_) => "SchemaType",
             Self::Reference(_) => "SchemaReference",
+            Self::Part { .. } => "SchemaPart",
             Self::Required(_) => "SchemaRequired",
         }
     }
@@ -54,9 +63,20 @@ pub fn defect(tool: &str) -> Option<SchemaDefect> {
         return Some(SchemaDefect::Root);
     };
     let output = members.get("outputSchema").and_then(|raw| read(raw.get()));
-    Checked::of(&input)
-        .schema(&input, "inputSchema")
-        .or_else(|| output.and_then(|output| Checked::of(&output).schema(&output, "outputSchema")))
+    wrong_properties(&input, "inputSchema")
+        .or_else(|| Checked::of(&input, false).schema(&input, "inputSchema"))
+        .or_else(|| output.and_then(|output| Checked::of(&output, true).schema(&output, "outputSchema")))
+}
+
+/// What is wrong with the properties at the root of `schema`, which some readers look at alone.
+fn wrong_properties(schema: &Value, path: &str) -> Option<SchemaDefect> {
+    let properties = schema.get("properties")?;
+    let part = |path: String, expected| Some(SchemaDefect::Part { path, expected });
+    let Some(properties) = properties.as_object() else {
+        return part(format!("{path}/properties"), "an object of schemas");
+    };
+    let (name, _) = properties.iter().find(|(_, schema)| !is_schema(schema))?;
+    part(format!("{path}/properties/{name}"), "a schema")
 }
 
 /// A schema that is looked through.
@@ -64,12 +84,15 @@ struct Checked<'s> {
     root: &'s Value,
     /// Whether references can be followed here: parts that name themselves would have to be told apart.
     follows: bool,
+    /// Whether clients make a validator of the schema when they list its tool, so that everything in it must be right.
+    is_compiled: bool,
 }
 
 impl<'s> Checked<'s> {
-    fn of(root: &'s Value) -> Self {
+    fn of(root: &'s Value, is_compiled: bool) -> Self {
         Self {
             root,
+            is_compiled,
             follows: !has_own_names(root, true),
         }
     }
@@ -98,6 +121,9 @@ impl<'s> Checked<'s> {
         {
             return Some(SchemaDefect::Reference(path.to_owned()));
         }
+        if let Some(defect) = self.wrong_part(members, path) {
+            return Some(defect);
+        }
         members.iter().find_map(|(name, part)| {
             let path = || format!("{path}/{name}");
             match name.as_str() {
@@ -114,10 +140,21 @@ impl<'s> Checked<'s> {
         })
     }
 
+    /// The first keyword of a schema that is compiled whose value no validator takes.
+    fn wrong_part(&self, members: &serde_json::Map<String, Value>, path: &str) -> Option<SchemaDefect> {
+        let (name, _, expected) = members.iter().filter(|_| self.is_compiled).find_map(|(name, part)| {
+            let (is_right, expected) = value_of(name, part)?;
+            (!is_right).then_some((name, part, expected))
+        })?;
+        let path = format!("{path}/{name}");
+        Some(SchemaDefect::Part { path, expected })
+    }
+
     /// Whether a reference is one into this schema that leads to a part of it, or one to elsewhere.
     fn leads_somewhere(&self, reference: &str) -> bool {
         let Some(fragment) = reference.strip_prefix('#') else {
-            return true;
+            // Nobody fetches schemas, so that no validator can be made.
+            return !self.is_compiled || self.root.get("$id").is_some();
         };
         let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8();
         let fragment = fragment.unwrap_or(Cow::Borrowed(""));
@@ -155,6 +192,31 @@ const OF_SCHEMAS: [&str; 15] = [
     "then",
     "else",
 ];
+
+/// Whether `part` is what the keyword `name` takes, and what that is. `None` for those that take anything.
+fn value_of(name: &str, part: &Value) -> Option<(bool, &'static str)> {
+    let are_schemas = |parts: &Value| parts.as_array().is_some_and(|parts| parts.iter().all(is_schema));
+    let by_name = |parts: &Value| parts.as_object().is_some_and(|parts| parts.values().all(is_schema));
+    Some(match name {
+        "properties" | "patternProperties" | "dependentSchemas" => (by_name(part), "an object of schemas"),
+        "anyOf" | "oneOf" | "allOf" | "prefixItems" => (are_schemas(part), "a list of schemas"),
+        "items" => (is_schema(part) || are_schemas(part), "a schema"),
+        name if OF_SCHEMAS.contains(&name) => (is_schema(part), "a schema"),
+        "enum" => (
+            part.as_array().is_some_and(|values| !values.is_empty()),
+            "a list of values",
+        ),
+        "format" | "pattern" | "$id" | "$ref" => (part.is_string(), "a string"),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minLength" | "maxLength"
+        | "minItems" | "maxItems" | "minProperties" | "maxProperties" => (part.is_number(), "a number"),
+        "uniqueItems" => (part.is_boolean(), "true or false"),
+        _ => return None,
+    })
+}
+
+fn is_schema(value: &Value) -> bool {
+    value.is_object() || value.is_boolean()
+}
 
 fn is_type(value: &Value) -> bool {
     const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
@@ -219,6 +281,68 @@ mod tests {
         assert_eq!(defect(r#"{"name":"t"}"#), Some(SchemaDefect::Missing));
         let output = json!({"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "#/$defs/x"}});
         assert!(matches!(defect(&output.to_string()), Some(SchemaDefect::Reference(at)) if at == "outputSchema"));
+    }
+
+    #[test]
+    fn properties_of_arguments_are_schemas_by_name() {
+        for (properties, at) in [
+            (json!(null), "inputSchema/properties"),
+            (json!([]), "inputSchema/properties"),
+            (json!({"a": {}, "b": "string"}), "inputSchema/properties/b"),
+            (json!({"a": null}), "inputSchema/properties/a"),
+        ] {
+            let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": properties}});
+            let defect = defect(&tool.to_string()).unwrap();
+            assert!(defect.to_string().starts_with(at), "{defect}");
+            assert_eq!(defect.reason(), "SchemaPart");
+        }
+    }
+
+    #[test]
+    fn everything_must_be_right_in_a_schema_that_clients_compile() {
+        let of = |schema: Value| {
+            let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {"a": schema}}});
+            assert_eq!(
+                defect(&tool.to_string()),
+                None,
+                "only looked at when the tool is called"
+            );
+            let mut tool = tool;
+            tool["outputSchema"] = json!({"type": "object", "properties": {"a": schema}});
+            defect(&tool.to_string()).map(|defect| defect.to_string())
+        };
+        for (schema, at) in [
+            (json!({"items": null}), "items must be a schema"),
+            (
+                json!({"properties": {"b": null}}),
+                "properties must be an object of schemas",
+            ),
+            (json!({"anyOf": {}}), "anyOf must be a list of schemas"),
+            (json!({"allOf": [null]}), "allOf must be a list of schemas"),
+            (
+                json!({"additionalProperties": 5}),
+                "additionalProperties must be a schema",
+            ),
+            (json!({"not": null}), "not must be a schema"),
+            (json!({"enum": []}), "enum must be a list of values"),
+            (json!({"exclusiveMinimum": true}), "exclusiveMinimum must be a number"),
+            (json!({"pattern": 5}), "pattern must be a string"),
+            (json!({"uniqueItems": "x"}), "uniqueItems must be true or false"),
+            (json!({"$ref": "https://a.example/b.json"}), "refers to something"),
+        ] {
+            let told = of(schema.clone());
+            assert!(
+                told.as_ref().is_some_and(|told| told.contains(at)),
+                "{schema}: {told:?}"
+            );
+        }
+        for schema in [
+            json!(true),
+            json!({"items": [{}, true], "const": null, "default": null, "enum": [null]}),
+            json!({"minimum": 1.5, "format": "nobody-knows", "discriminator": null, "x": {"items": null}}),
+        ] {
+            assert_eq!(of(schema.clone()), None, "{schema}");
+        }
     }
 
     #[test]

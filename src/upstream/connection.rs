@@ -1,5 +1,6 @@
 //! A live connection to one server: the handshake that makes it, and requests over it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -129,9 +130,15 @@ impl Connection {
     }
 
     /// Reads one page of a list.
-    pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
+    pub(crate) async fn list(
+        &self,
+        method: Method,
+        cursor: Option<&str>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
         let params = request::list_params(&self.peer, cursor);
-        self.ask(method.as_str(), &params, limit).await
+        self.exchange(self.next_id(), method.as_str(), (None, None), &params, limit)
+            .await
     }
 
     /// Asks something of our own.
@@ -221,7 +228,7 @@ impl Connection {
             }
         };
         // The call is worth more than its log: if anything is amiss here, it will find out.
-        drop(timeout(END_TIMEOUT, told).await);
+        drop(timeout(END_TIMEOUT, Box::pin(told)).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -255,7 +262,8 @@ impl Connection {
     ) -> Result<Reply, Error> {
         let body = Bytes::from(message::request(id, method, params));
         let era = self.peer.era();
-        let answer = async {
+        // In place, since it is large and would be moved otherwise.
+        let mut answer = pin!(async {
             match &self.link {
                 Link::Http(link) => {
                     let question = Question {
@@ -282,9 +290,9 @@ impl Connection {
                 }
                 Link::Stdio(child) => Ok(child.request(id, body, begun).await?),
             }
-        };
+        });
         let answered = match (begun, limit) {
-            (Some(begun), limit) => begun.wait_for(limit, answer).await,
+            (Some(begun), limit) => begun.wait_for(limit, answer.as_mut()).await,
             (None, Some(limit)) => timeout(limit, answer).await.map_err(|_| Ended::TimedOut),
             (None, None) => Ok(answer.await),
         };

@@ -21,7 +21,7 @@ use super::news::Notice;
 use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::State;
-use super::subscriptions::{SubscribeError, Subscription, Subscriptions};
+use super::subscriptions::{SubscribeError, Subscriber, Subscription, Subscriptions};
 use super::supervise::supervise;
 use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
@@ -149,9 +149,9 @@ impl Upstream {
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
     }
 
-    /// How long it is waited for where it lists something.
-    pub fn list_timeout(&self) -> Duration {
-        self.inner.timeouts.list
+    /// How long it is waited for where it finds something.
+    pub fn search_timeout(&self) -> Duration {
+        self.inner.timeouts.word()
     }
 
     /// Most connections to it that calls may have of their own.
@@ -170,7 +170,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Says why the resource is not subscribed to.
-    pub async fn subscribe(&self, owner: &Owner, uri: &str) -> Result<Subscription, SubscribeError> {
+    pub async fn subscribe(&self, by: &Subscriber, uri: &str) -> Result<Subscription, SubscribeError> {
         let known = &self.inner.known;
         if !known.news.are_heeded() {
             return Err(SubscribeError::NotHeeded);
@@ -180,11 +180,11 @@ impl Upstream {
             return Err(SubscribeError::NotOffered);
         }
         let notices = known.news.notices();
-        let mut hold = Subscriptions::hold(known, owner, uri)?;
+        let mut hold = Subscriptions::hold(known, by, uri)?;
         timeout(self.inner.timeouts.resource, hold.accepted())
             .await
             .map_err(|_| SubscribeError::Timeout)??;
-        self.inner.lanes.subscribed(owner, hold.version()).await;
+        self.inner.lanes.subscribed(&by.owner, hold.version()).await;
         Ok(Subscription::new(hold, notices))
     }
 

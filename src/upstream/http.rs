@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
@@ -97,6 +97,7 @@ impl HttpPeer {
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(Duration::from_secs(60))
                 .pool_max_idle_per_host(256)
+                .http1_writev(false)
                 .build(https.clone())
         };
         let clients = Arc::new(PerCore::new(client));
@@ -142,7 +143,7 @@ impl HttpPeer {
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_id {
-            headers.insert(HeaderName::from_static(headers::LAST_EVENT_ID), id.clone());
+            headers.insert(headers::LAST_EVENT_ID.clone(), id.clone());
         }
         opened(self.send(HttpMethod::GET, headers, Bytes::new()).await?).await
     }
@@ -161,9 +162,9 @@ impl HttpPeer {
         if let Some(came) = unexpected(&response) {
             return Err(came);
         }
-        let session = response.headers().get(headers::SESSION_ID).cloned();
+        let session = response.headers().get(&headers::SESSION_ID).cloned();
         let message = match opened(response).await? {
-            Opened::Stream(events) => Some(self.read_stream(events, headers, &question).await?),
+            Opened::Stream(events) => Some(Box::pin(self.read_stream(events, headers, &question)).await?),
             Opened::Other { message, .. } => message,
         };
         Ok(Answer {
@@ -177,7 +178,7 @@ impl HttpPeer {
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
         let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
         let status = response.status().as_u16();
-        drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+        drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
     }
 
@@ -331,10 +332,10 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
             return Ok(Opened::Stream(EventStream::new(response.into_body())));
         }
-        MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+        MediaType::Json => Some(body::read(&mut response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
         _ => {
             // A short body is read so that the connection can be used again; a long one is not worth it.
-            drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+            drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
             None
         }
     };
@@ -375,14 +376,11 @@ pub(crate) fn cause(error: &dyn std::error::Error) -> String {
 
 /// The names under which a request is routed on a Modern hop.
 pub(crate) fn routing_headers(map: &mut HeaderMap, method: &'static str, target: Option<&str>) {
-    map.insert(
-        HeaderName::from_static(headers::METHOD),
-        HeaderValue::from_static(method),
-    );
+    map.insert(headers::METHOD.clone(), HeaderValue::from_static(method));
     if let Some(target) = target
         && let Ok(value) = HeaderValue::from_str(&headers::encode(target))
     {
-        map.insert(HeaderName::from_static(headers::NAME), value);
+        map.insert(headers::NAME.clone(), value);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -113,10 +113,13 @@ impl Opening<'_> {
         let answer = self.ask_http(http, &base, self.handshake()).await?;
         let peer = handshake::read_initialized(&checked(&answer, false)?)?;
         let mut headers = base;
-        headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
+        headers.insert(
+            headers::PROTOCOL_VERSION.clone(),
+            HeaderValue::from_static(peer.revision.as_str()),
+        );
         let has_session = answer.session.is_some();
         if let Some(session) = answer.session {
-            headers.insert(SESSION_HEADER, session);
+            headers.insert(headers::SESSION_ID.clone(), session);
         }
         timeout(self.limit, http.tell(&headers, Bytes::from_static(INITIALIZED)))
             .await
@@ -342,7 +345,7 @@ fn modern_headers(http: &HttpPeer, revision: &str) -> Result<HeaderMap, Error> {
     let mut headers = http.base_headers();
     let name = HeaderValue::from_str(revision);
     let name = name.map_err(|_| Error::Protocol("its revision has a name that no header can carry".into()))?;
-    headers.insert(VERSION_HEADER, name);
+    headers.insert(headers::PROTOCOL_VERSION.clone(), name);
     Ok(headers)
 }
 
@@ -357,7 +360,5 @@ const DISCOVER_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
 const DISCOVER_AGAIN_ID: u64 = 3;
 const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const VERSION_HEADER: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
-const SESSION_HEADER: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 /// A process is given this long to answer discovery before it is offered a handshake as well.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);

@@ -42,9 +42,12 @@ impl Inner {
         let mut catalog = if self.reads_lists {
             lists::read_catalog(connection, self.timeouts).await?
         } else {
-            connection.is_there(self.timeouts.list).await?;
+            connection.is_there(self.timeouts.resource).await?;
             Catalog::new(connection.peer().era()).sealed()
         };
+        if let Some(before) = self.state.borrow().catalog.as_deref() {
+            catalog = catalog.taking_over(before, self.freshness.stale_for);
+        }
         if self.withholds_whole && !catalog.withheld.is_empty() {
             catalog = catalog.withheld_whole();
         }
@@ -89,13 +92,11 @@ impl Inner {
             (catalog.withheld.as_slice(), catalog.withheld_more)
         });
         for entry in catalog.withheld.iter().filter(|entry| !known.contains(entry)) {
-            let (name, cause) = (&entry.name, &entry.cause);
+            let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
             match cause {
-                Defect::Skill(_) => tracing::warn!(server, skill = name, reason, "a skill is withheld: {cause}"),
-                Defect::Name | Defect::Annotation(_) | Defect::Schema(_) => {
-                    tracing::warn!(server, tool = name, reason, "a tool is withheld: {cause}");
-                }
+                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
+                _ => tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}"),
             }
         }
         if catalog.withheld_more != known_more {

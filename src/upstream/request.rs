@@ -203,7 +203,7 @@ pub(crate) fn headers_of<'h>(call: Option<&Call<'_>>, of_connection: &'h HeaderM
         return Cow::Borrowed(of_connection);
     };
     let mut all = of_connection.clone();
-    all.insert(headers::FANOUT_HOP, hops.into());
+    all.insert(headers::FANOUT_HOP.clone(), hops.into());
     Cow::Owned(all)
 }
 

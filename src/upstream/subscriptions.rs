@@ -1,6 +1,7 @@
 //! Resources of a server that clients want to hear of: who holds on to which, and how the server took it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{broadcast, watch};
@@ -9,15 +10,32 @@ use tokio::time::Instant;
 use super::caller::Owner;
 use super::known::Known;
 use super::news::{Notice, Origin};
+use super::shares::{Party, Shares, Taken, share_of};
 use crate::defaults;
 
 /// Which resources are to be subscribed to; one entry a resource, however many hold on to it. The connection's listener
 /// carries out what stands here, again with every new connection.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
-    table: Mutex<BTreeMap<Arc<str>, Entry>>,
+    table: Mutex<Table>,
     /// Counts the changes of what is wanted.
     changes: watch::Sender<Version>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: BTreeMap<Arc<str>, Entry>,
+    /// The resources that each party holds on to.
+    shares: Shares,
+}
+
+/// Who subscribes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscriber {
+    /// Whose connections tell of it.
+    pub owner: Owner,
+    /// Whose share of the server's subscriptions it takes.
+    pub party: Party,
 }
 
 /// A moment in the life of the table; later ones are greater.
@@ -47,13 +65,25 @@ pub enum SubscribeError {
     /// The server does not declare that it tells of changes of resources.
     #[error("the server does not offer subscriptions to resources")]
     NotOffered,
-    /// There are too many subscriptions to the server, or the URI is too long.
+    /// The URI is too long.
     #[error(
-        "no more than {} resources of a server are subscribed to, with URIs of at most {} bytes",
-        defaults::SUBSCRIPTIONS_MAX,
+        "resources with URIs of more than {} bytes are not subscribed to",
         defaults::SUBSCRIPTION_URI_MAX
     )]
+    TooLong,
+    /// There are too many subscriptions to the server.
+    #[error(
+        "{} resources of the server are subscribed to, and no more can be; try again later",
+        defaults::SUBSCRIPTIONS_MAX
+    )]
     TooMany,
+    /// The caller has its share of the server's subscriptions.
+    #[error("{} resources of the server are subscribed to by {who}, and no more may be; unsubscribe from one first",
+        share_of(*.is_named, defaults::SUBSCRIPTIONS_MAX), who = if *.is_named { "this key" } else { "clients without a key" })]
+    Share {
+        /// Whether it has a name.
+        is_named: bool,
+    },
     /// The server said no.
     #[error("the server refused it: {0}")]
     Refused(Arc<str>),
@@ -76,6 +106,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 struct Entry {
     holders: HashMap<Owner, usize>,
+    parties: HashMap<Party, usize>,
     standing: watch::Sender<Standing>,
 }
 
@@ -83,7 +114,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Hold {
     known: Arc<Known>,
-    owner: Owner,
+    by: Subscriber,
     uri: Arc<str>,
     standing: watch::Receiver<Standing>,
     version: Version,
@@ -108,7 +139,7 @@ impl Subscription {
         loop {
             match self.notices.recv().await {
                 Ok(notice) => {
-                    let is_meant = notice.concerns(&self.hold.uri) && notice.is_for(&self.hold.owner);
+                    let is_meant = notice.concerns(&self.hold.uri) && notice.is_for(&self.hold.by.owner);
                     if is_meant && self.told.is_new(&notice, Instant::now()) {
                         return Some(notice);
                     }
@@ -120,6 +151,16 @@ impl Subscription {
     }
 }
 
+impl From<Owner> for Subscriber {
+    /// One without a name.
+    fn from(owner: Owner) -> Self {
+        Self {
+            owner,
+            party: Party::default(),
+        }
+    }
+}
+
 impl SubscribeError {
     /// One CamelCase word for metrics and logs.
     pub fn reason(&self) -> &'static str {
@@ -127,7 +168,9 @@ impl SubscribeError {
             Self::NotHeeded => "NotHeeded",
             Self::NotConnected => "NotConnected",
             Self::NotOffered => "NotOffered",
+            Self::TooLong => "UriTooLong",
             Self::TooMany => "TooManySubscriptions",
+            Self::Share { .. } => "ShareTaken",
             Self::Refused(_) => "Refused",
             Self::Timeout => "Timeout",
         }
@@ -135,36 +178,44 @@ impl SubscribeError {
 }
 
 impl Subscriptions {
-    /// Holds on to `uri` in the table of `known`, for `owner`.
-    pub(crate) fn hold(known: &Arc<Known>, owner: &Owner, uri: &str) -> Result<Hold, SubscribeError> {
-        let table = &known.subscriptions;
-        let mut entries = table.lock();
-        let (uri, standing) = match entries.get_key_value(uri) {
-            Some((uri, entry)) => (Arc::clone(uri), entry.standing.subscribe()),
-            None if uri.len() > defaults::SUBSCRIPTION_URI_MAX || entries.len() >= defaults::SUBSCRIPTIONS_MAX => {
-                return Err(SubscribeError::TooMany);
-            }
-            None => {
-                let (sender, standing) = watch::channel(Standing::Waiting);
-                let uri: Arc<str> = uri.into();
-                let entry = Entry {
-                    holders: HashMap::new(),
-                    standing: sender,
-                };
-                entries.insert(Arc::clone(&uri), entry);
-                (uri, standing)
-            }
-        };
-        if let Some(entry) = entries.get_mut(&uri) {
-            *entry.holders.entry(owner.clone()).or_default() += 1;
-            // What was refused to one is asked for again for the next.
-            entry.standing.send_if_modified(Standing::ask_again);
+    /// Holds on to `uri` in the table of `known`, for whom `by` says.
+    pub(crate) fn hold(known: &Arc<Known>, by: &Subscriber, uri: &str) -> Result<Hold, SubscribeError> {
+        let subscriptions = &known.subscriptions;
+        if uri.len() > defaults::SUBSCRIPTION_URI_MAX {
+            return Err(SubscribeError::TooLong);
         }
-        drop(entries);
+        let mut table = subscriptions.lock();
+        let Table { entries, shares } = &mut *table;
+        if !entries.contains_key(uri) && entries.len() >= defaults::SUBSCRIPTIONS_MAX {
+            return Err(SubscribeError::TooMany);
+        }
+        if !entries
+            .get(uri)
+            .is_some_and(|entry| entry.parties.contains_key(&by.party))
+        {
+            let is_named = by.party.is_named();
+            let share = share_of(is_named, defaults::SUBSCRIPTIONS_MAX);
+            // How many there are at all is counted by resource.
+            match shares.take(&by.party, usize::MAX, share) {
+                Ok(()) => {}
+                Err(Taken::Share | Taken::All) => return Err(SubscribeError::Share { is_named }),
+            }
+        }
+        let uri = match entries.get_key_value(uri) {
+            Some((uri, _)) => Arc::clone(uri),
+            None => uri.into(),
+        };
+        let entry = entries.entry(Arc::clone(&uri)).or_insert_with(Entry::new);
+        let standing = entry.standing.subscribe();
+        *entry.holders.entry(by.owner.clone()).or_default() += 1;
+        *entry.parties.entry(by.party.clone()).or_default() += 1;
+        // What was refused to one is asked for again for the next.
+        entry.standing.send_if_modified(Standing::ask_again);
+        drop(table);
         Ok(Hold {
-            version: table.change(),
+            version: subscriptions.change(),
             known: Arc::clone(known),
-            owner: owner.clone(),
+            by: by.clone(),
             uri,
             standing,
         })
@@ -172,15 +223,15 @@ impl Subscriptions {
 
     /// Begins anew with another connection: what one refused, the next may accept.
     pub(crate) fn begin(&self) {
-        for entry in self.lock().values() {
+        for entry in self.lock().entries.values() {
             entry.standing.send_if_modified(Standing::ask_again);
         }
     }
 
     /// What is to be subscribed to, with whether it was before. What was refused is left out.
     pub(crate) fn wanted(&self) -> BTreeMap<Arc<str>, bool> {
-        let entries = self.lock();
-        let wanted = entries.iter().filter_map(|(uri, entry)| {
+        let table = self.lock();
+        let wanted = table.entries.iter().filter_map(|(uri, entry)| {
             let standing = entry.standing.borrow();
             let was_accepted = match *standing {
                 Standing::Waiting => false,
@@ -196,9 +247,13 @@ impl Subscriptions {
     pub(crate) fn wanted_on(&self, origin: &Origin) -> BTreeMap<Arc<str>, bool> {
         let mut wanted = self.wanted();
         if let Origin::Lane(owner) = origin {
-            let entries = self.lock();
+            let table = self.lock();
             let is_theirs = |uri: &str| {
-                *owner != Owner::Nobody && entries.get(uri).is_some_and(|entry| entry.holders.contains_key(owner))
+                *owner != Owner::Nobody
+                    && table
+                        .entries
+                        .get(uri)
+                        .is_some_and(|entry| entry.holders.contains_key(owner))
             };
             wanted.retain(|uri, _| is_theirs(uri));
         }
@@ -207,7 +262,7 @@ impl Subscriptions {
 
     /// Tells those who hold on to `uri` how the server took it.
     pub(crate) fn settle(&self, uri: &str, standing: Standing) {
-        if let Some(entry) = self.lock().get(uri) {
+        if let Some(entry) = self.lock().entries.get(uri) {
             entry.standing.send_replace(standing);
         }
     }
@@ -215,7 +270,7 @@ impl Subscriptions {
     /// Tells those who hold on to a resource that was never given up, since it was let go of and held on to again before
     /// that was looked at. Which these are, `is_accepted` says.
     pub(crate) fn settle_again(&self, is_accepted: impl Fn(&Arc<str>) -> bool) {
-        for (uri, entry) in self.lock().iter().filter(|(uri, _)| is_accepted(uri)) {
+        for (uri, entry) in self.lock().entries.iter().filter(|(uri, _)| is_accepted(uri)) {
             let settled = entry.standing.send_if_modified(|standing| {
                 let is_waiting = *standing == Standing::Waiting;
                 if is_waiting {
@@ -243,26 +298,49 @@ impl Subscriptions {
         version
     }
 
-    fn release(&self, owner: &Owner, uri: &str) {
-        let mut entries = self.lock();
+    fn release(&self, by: &Subscriber, uri: &str) {
+        let mut table = self.lock();
+        let Table { entries, shares } = &mut *table;
         let Some(entry) = entries.get_mut(uri) else { return };
-        let left = entry.holders.get_mut(owner).map_or(0, |count| {
-            *count -= 1;
-            *count
-        });
-        if left > 0 {
+        if is_last(&mut entry.parties, &by.party) {
+            shares.give(&by.party);
+        }
+        if !is_last(&mut entry.holders, &by.owner) {
             return;
         }
-        entry.holders.remove(owner);
         if entry.holders.is_empty() {
             entries.remove(uri);
         }
-        drop(entries);
+        drop(table);
         self.change();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self {
+            holders: HashMap::new(),
+            parties: HashMap::new(),
+            standing: watch::channel(Standing::Waiting).0,
+        }
+    }
+}
+
+/// Counts one of `of` less in `counts`. True if there is none left.
+fn is_last<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: &K) -> bool {
+    match counts.get_mut(of) {
+        Some(count) if *count > 1 => {
+            *count -= 1;
+            false
+        }
+        _ => {
+            counts.remove(of);
+            true
+        }
     }
 }
 
@@ -310,7 +388,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.known.subscriptions.release(&self.owner, &self.uri);
+        self.known.subscriptions.release(&self.by, &self.uri);
     }
 }
 

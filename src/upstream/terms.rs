@@ -42,8 +42,8 @@ pub struct Forwarding {
 /// How fresh the lists of a server are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Freshness {
-    /// They are read again when they are so old; never for their age alone, where this is `None`.
-    pub ttl: Option<Duration>,
+    /// They are read again when they are so old, as often as may be where this is zero.
+    pub ttl: Duration,
     /// The last good ones are served so long while the server is away.
     pub stale_for: Duration,
 }
@@ -58,6 +58,13 @@ pub enum HttpTransport {
     StreamableHttp,
     /// By the transport of 2024-11-05.
     OldSse,
+}
+
+impl Terms {
+    /// How long a server that takes the place of another may take until it has listed what it has.
+    pub fn patience(&self) -> Duration {
+        self.timeouts.connect + self.timeouts.list.unwrap_or(self.freshness.stale_for)
+    }
 }
 
 impl Default for Terms {
@@ -78,7 +85,7 @@ impl Default for Terms {
 impl Default for Freshness {
     fn default() -> Self {
         Self {
-            ttl: Some(defaults::CATALOG_TTL),
+            ttl: defaults::CATALOG_TTL,
             stale_for: defaults::STALE_FOR,
         }
     }

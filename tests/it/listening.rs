@@ -219,7 +219,10 @@ async fn nothing_is_listened_to_where_the_owner_says_so() {
     assert!(streams_asked_for(&server).is_empty());
     assert_eq!(server.seen_of("tools/list").len(), 1);
     assert_eq!(
-        held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(),
+        held.subscribe(&Owner::Nobody.into(), "a://b")
+            .await
+            .unwrap_err()
+            .reason(),
         "NotHeeded"
     );
 }
@@ -263,7 +266,7 @@ async fn a_modern_process_is_listened_to_as_well() {
     let held = hold_at(endpoint, terms()).await;
     until_it_has(&held, "tool-0").await;
     let mut notices = held.notices();
-    let subscription = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
+    let subscription = held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap();
     until_it_has(&held, "tool-1").await;
     let notice = timeout(PATIENCE, notices.recv()).await.unwrap().unwrap();
     assert_eq!(&*notice.params, r#"{"uri": "a://b"}"#.replace(": ", ":").as_str());

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpfleet::fleet::{Access, ApiKeys, PlanInput, Reference, ReferenceKind};
+use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::access;
 use crate::support::event_stream::EventStream;
 use crate::support::gateway::{TestGateway, plan, plan_with};
 use crate::support::http;
@@ -90,6 +92,32 @@ async fn only_wanted_kinds_come_each_with_the_id_of_its_subscription() {
     }
     let listed = gateway.modern("tools/list", json!({})).await;
     assert_eq!(listed["result"]["tools"][0]["name"], "s__a");
+}
+
+#[tokio::test]
+async fn a_key_has_a_fourth_of_the_places_and_is_told_so() {
+    let plan = plan_with(&[], json!({"limits": {"listens": 8}}));
+    let gateway = TestGateway::start(access::by_key(plan, access::alice_and_bob())).await;
+    let request = |(name, value): (&'static str, &str), id: u32| {
+        let params = json!({"notifications": all()});
+        let mut request = gateway.modern_request(id.into(), "subscriptions/listen", params, json!({}));
+        request.headers_mut().insert(name, value.parse().unwrap());
+        request
+    };
+    let mut held = Vec::new();
+    for (key, id) in [(access::ALICE, 1), (access::ALICE, 2), (access::BOB, 3)] {
+        let mut stream = EventStream::open(&gateway.client, request(key, id)).await;
+        let first = stream.message().await.unwrap();
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        held.push(stream);
+    }
+    let refused = gateway.send(request(access::ALICE, 4)).await.json();
+    let error = &refused["error"];
+    assert_eq!(error["code"], -32603);
+    assert_eq!(
+        error["message"],
+        "2 subscriptions of this key are open here, and no more may be; close one first"
+    );
 }
 
 #[tokio::test]
@@ -243,19 +271,45 @@ fn by_keys(keys: &[(&str, &str)]) -> PlanInput {
 }
 
 #[tokio::test]
-async fn who_does_not_read_holds_up_nobody() {
+async fn who_does_not_read_holds_up_nobody_and_is_told_of_many_changes_at_once() {
+    const CHANGES: usize = 200;
+    let legacy = Revision::LATEST_LEGACY;
     let server = server().await;
-    let gateway = TestGateway::start(plan(&[])).await;
-    let _silent = listen(&gateway, json!(1), all()).await;
+    let filtered = |round: usize| {
+        let tools = if round.is_multiple_of(2) {
+            json!({})
+        } else {
+            json!({"deny": ["a"]})
+        };
+        let members = json!([{"name": "s", "server": {"name": "s"}, "tools": tools}]);
+        let spec = json!({"members": members, "notifications": {"coalesce": "1ms"}});
+        plan_with(&[("s", server.address)], spec)
+    };
+    let mut gateway = TestGateway::start(filtered(0)).await;
+    gateway
+        .until(|o| o.federations.values().all(|federation| federation.index.tools == 1))
+        .await;
+    let mut silent = listen(&gateway, json!(1), all()).await;
+    let session = gateway.open_session(legacy).await;
+    let mut silent_session = gateway.get_events(&session, legacy, None).await;
     let mut reader = listen(&gateway, json!(2), all()).await;
     reader.message().await.unwrap();
-    for round in 0..10 {
-        let members: &[_] = if round % 2 == 0 { &[("s", server.address)] } else { &[] };
-        gateway.input.send_replace(plan(members).into());
+    for round in 1..=CHANGES {
+        let changed = Instant::now();
+        gateway.input.send_replace(filtered(round).into());
         assert_eq!(
             reader.message().await.unwrap()["method"],
             "notifications/tools/list_changed",
             "round {round}"
         );
+        assert!(changed.elapsed() < Duration::from_secs(2), "round {round}");
+    }
+    silent.message().await.unwrap();
+    for stream in [&mut silent, &mut silent_session] {
+        let mut told = 0;
+        while stream.message_within(WHILE).await.is_some() {
+            told += 1;
+        }
+        assert!((1..=CHANGES).contains(&told), "{told}");
     }
 }

@@ -383,7 +383,7 @@ async fn changes_are_told_to_those_whose_lists_changed() {
     let desk = two();
     let server = desk.modern().await;
     let mut input = forwarding(&[("s", &server)], true, json!({}));
-    input.servers[0].terms.freshness.ttl = Some(Duration::from_secs(1));
+    input.servers[0].terms.freshness.ttl = Duration::from_secs(1);
     let gateway = start_with(input).await;
     let (alices, bobs) = (ALICE.session(&gateway).await, BOB.session(&gateway).await);
     let mut heard = [

@@ -373,7 +373,7 @@ async fn wrongly_annotated_tools_of_modern_servers_are_withheld_and_named() {
         ("name", "NotAToken"),
         ("twice", "Repeated"),
     ] {
-        let line = format!(r#"tool="{tool}" reason="{reason}""#);
+        let line = format!(r#"kind="tool" name="{tool}" reason="{reason}""#);
         assert_eq!(log.text().matches(&line).count(), 1, "{line} in {}", log.text());
     }
 }

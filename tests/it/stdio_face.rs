@@ -526,6 +526,48 @@ async fn a_remote_server_speaks_for_itself_and_its_skills_are_there() {
     assert!(host.leave().await.0.success());
 }
 
+#[tokio::test]
+async fn who_wants_to_be_listed_everything_says_so_at_the_start() {
+    for (wish, listed) in [
+        (None, ["execute_tool", "tool_search"]),
+        (Some("--show-all"), ["s__ask", "s__echo"]),
+    ] {
+        let files = fleet();
+        let server = json!({"apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "f"},
+            "spec": {"access": {"anonymous": {}}, "members": [{
+                "name": "s", "server": {"name": "s"}, "visibility": "Discoverable",
+                "tools": {"allow": ["ask", "echo"]},
+            }]},
+        });
+        std::fs::write(files.path().join("fed.yaml"), server.to_string()).unwrap();
+        let (servers, federation) = (files.path().join("mcp.json"), files.path().join("fed.yaml"));
+        let mut arguments = vec![
+            "up".as_ref(),
+            "--stdio".as_ref(),
+            servers.as_os_str(),
+            federation.as_os_str(),
+        ];
+        arguments.extend(wish.map(std::ffi::OsStr::new));
+        let mut host = Host::start_with(files, &arguments);
+        let names = |answer: Value| -> Vec<String> {
+            let tools = answer["result"]["tools"].as_array().unwrap().iter();
+            tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        };
+        host.modern(1, "tools/list", json!({})).await;
+        assert_eq!(names(host.next().await), listed, "{wish:?}");
+        let opened = host.initialize(Revision::V2025_11_25, json!({})).await;
+        assert_eq!(
+            opened["result"].get("instructions").is_some(),
+            wish.is_none(),
+            "{opened}"
+        );
+        host.legacy(2, "tools/list", json!({})).await;
+        assert_eq!(names(host.next().await), listed, "{wish:?}");
+        assert_eq!(host.call(3, "echo", json!({"text": "a"})).await, "a", "listed or not");
+        assert!(host.leave().await.0.success());
+    }
+}
+
 /// Clients that visit at a time.
 const AT_A_TIME: usize = 4;
 

@@ -26,8 +26,8 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
     .await;
     let held = hold(&server).await;
     let (mut first, second) = (
-        held.subscribe(&Owner::Nobody, "a://b").await.unwrap(),
-        held.subscribe(&Owner::Nobody, "a://b").await.unwrap(),
+        held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap(),
+        held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap(),
     );
     assert_eq!(server.seen_of("resources/subscribe").len(), 1);
     let update =
@@ -38,7 +38,7 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
     assert_eq!(&*notice.params, r#"{"uri":"a:\/\/b/c", "x":1.0}"#, "as it was written");
     assert_eq!(&*notice.uri, "a://b/c");
 
-    let refused = held.subscribe(&Owner::Nobody, "a://refused").await.unwrap_err();
+    let refused = held.subscribe(&Owner::Nobody.into(), "a://refused").await.unwrap_err();
     assert_eq!(refused.to_string(), "the server refused it: no such resource");
     drop(first);
     sleep(Duration::from_millis(100)).await;
@@ -59,7 +59,7 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
 async fn a_subscription_outlives_the_session_and_what_was_missed_is_told_as_one_change() {
     let forgetful = Forgetful::start(json!({"resources": {"subscribe": true}})).await;
     let held = hold(&forgetful.server).await;
-    let mut subscription = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
+    let mut subscription = held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap();
     forgetful.forget();
     let notice = timeout(PATIENCE, subscription.updated()).await.unwrap().unwrap();
     assert_eq!(&*notice.params, r#"{"uri":"a://b"}"#);
@@ -87,7 +87,7 @@ async fn a_modern_server_hears_of_new_resources_by_a_new_listen_before_the_old_o
     })
     .await;
     let held = hold(&server).await;
-    let mut first = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
+    let mut first = held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap();
     assert_eq!(
         server.seen_of("subscriptions/listen")[1].body["params"]["notifications"],
         json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]})
@@ -99,7 +99,7 @@ async fn a_modern_server_hears_of_new_resources_by_a_new_listen_before_the_old_o
     let notice = timeout(PATIENCE, first.updated()).await.unwrap().unwrap();
     assert_eq!(&*notice.params, r#"{"uri":"a://b"}"#, "without what names our listen");
 
-    let unknown = held.subscribe(&Owner::Nobody, "a://unknown").await.unwrap_err();
+    let unknown = held.subscribe(&Owner::Nobody.into(), "a://unknown").await.unwrap_err();
     assert_eq!(unknown.reason(), "Refused");
     drop(first);
     eventually("lists alone are listened for", || {
@@ -117,9 +117,9 @@ async fn who_subscribes_right_after_the_last_one_left_is_told_of_changes_too() {
     for server in [&new, &old] {
         let held = hold(server).await;
         for _ in 0..3 {
-            let left = held.subscribe(&Owner::Nobody, "a://b").await.unwrap();
+            let left = held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap();
             drop(left);
-            let next = timeout(PATIENCE / 4, held.subscribe(&Owner::Nobody, "a://b")).await;
+            let next = timeout(PATIENCE / 4, held.subscribe(&Owner::Nobody.into(), "a://b")).await;
             next.expect("it is told that it is subscribed").unwrap();
         }
     }
@@ -131,7 +131,10 @@ async fn resources_are_subscribed_to_only_where_the_server_offers_it() {
     let server = Upstream::start(move |seen| legacy(seen, json!({"resources": {}}), &tools)).await;
     let held = hold(&server).await;
     assert_eq!(
-        held.subscribe(&Owner::Nobody, "a://b").await.unwrap_err().reason(),
+        held.subscribe(&Owner::Nobody.into(), "a://b")
+            .await
+            .unwrap_err()
+            .reason(),
         "NotOffered"
     );
     assert_eq!(server.seen_of("resources/subscribe").len(), 0);

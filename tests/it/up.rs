@@ -322,7 +322,7 @@ async fn names_and_words_of_servers_do_not_act_on_logs_and_terminals_and_are_tol
     });
     let url = up.endpoint("default").await;
     let ready = up.says("server nasty ready", 0).await;
-    assert!(ready.ends_with("1 tool, 1 resource, 1 prompt, 2 withheld"), "{ready}");
+    assert!(ready.ends_with("1 tool, 4 withheld"), "{ready}");
     assert_eq!(tools(&url).await, ["nasty__good"]);
     up.says("entries without name are left out", 2).await;
     let reads = || std::fs::read_to_string(&reads).unwrap_or_default().parse().unwrap_or(0);
@@ -344,8 +344,8 @@ async fn names_and_words_of_servers_do_not_act_on_logs_and_terminals_and_are_tol
             .count()
     };
     assert_eq!(
-        told(&["default/nasty", "a tool is withheld: its name has control characters"]),
-        2
+        told(&["default/nasty", "is withheld: its name or URI has control characters"]),
+        4
     );
     // Two of the first reading, and the one whose number changed in the third.
     assert_eq!(

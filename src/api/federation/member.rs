@@ -92,7 +92,8 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCache {
-    /// Lists that are so old are read again, at most once a second; -1s for never.
+    /// Lists that are so old are read again, at most once a second. -1s: they are never taken for fresh, and read again
+    /// every second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
@@ -141,7 +142,7 @@ pub struct ToolOverride {
     /// The tool's original name.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Its name instead, before which the prefix goes all the same.
+    /// Its name instead, before which the prefix goes all the same. Another tool that its server calls so gives way to it.
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(

@@ -12,7 +12,8 @@ use crate::api::server::duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Naming {
-    /// Which names get their member's prefix. Always: all. OnConflict: those that several members have. Never: none;
+    /// Which names get their member's prefix. Always: all. OnConflict: those that several members have, for everybody,
+    /// also for those whom `access.rules` show only one of them, so that names are the same for all. Never: none;
     /// of equal names that of the first member stands. Default Always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<PrefixStrategy>,
@@ -182,7 +183,7 @@ pub enum LegacyNames {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Listens of Modern clients that are open at a time, in each replica. Default 1024.
+    /// Listens of Modern clients that are open at a time, in each replica; of one key a fourth. Default 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub listens: Option<i32>,

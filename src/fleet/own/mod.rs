@@ -256,7 +256,13 @@ impl Federation {
             .iter()
             .zip(from)
             .filter(|(member, _)| member.has_own_lists)
-            .map(|(member, from)| (member.place, from.as_ref().and_then(|(_, state)| state.catalog.clone())))
+            .map(|(member, from)| {
+                let catalog = from.as_ref().and_then(|(_, state)| state.catalog.as_ref());
+                (
+                    member.place,
+                    catalog.map(|catalog| Catalog::without(catalog, self.mark)),
+                )
+            })
             .collect();
         let key: Vec<_> = catalogs
             .iter()
@@ -321,10 +327,12 @@ impl Federation {
         };
         Self {
             name: self.name.clone(),
+            mark: self.mark,
             server_info,
             instructions,
             own_instructions: self.own_instructions.clone(),
             access: self.access.clone(),
+            origins: self.origins.clone(),
             protocol: self.protocol,
             sessions: self.sessions,
             streams: self.streams,

@@ -265,9 +265,10 @@ impl OwnUpstream {
     pub(super) async fn settled(&self, pool: &Pool) {
         let mut state = self.state.clone();
         let known = state.wait_for(|state| has_outcome(state));
-        let in_time = timeout_at(self.begun + self.plan.terms.timeouts.list, known)
-            .await
-            .is_ok();
+        let in_time = match self.plan.terms.timeouts.list {
+            Some(limit) => timeout_at(self.begun + limit, known).await.is_ok(),
+            None => known.await.is_ok(),
+        };
         if !in_time && !self.is_overdue.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 server = %self.key.server,

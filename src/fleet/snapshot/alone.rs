@@ -44,12 +44,14 @@ impl Federation {
         let said = member.introduction.clone();
         Some(Self {
             name: name_of(&self.name, &member.name),
+            mark: self.mark,
             server_info: said
                 .info
                 .map_or_else(|| self.server_info.clone(), |info| info.to_string()),
             instructions: said.instructions.as_deref().unwrap_or_default().to_owned(),
             own_instructions: None,
             access: self.access.clone(),
+            origins: self.origins.clone(),
             protocol: self.protocol,
             sessions: self.sessions,
             streams: self.streams,

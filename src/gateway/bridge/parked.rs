@@ -13,6 +13,7 @@ use super::Hop;
 use super::conversation::Conversation;
 use crate::defaults;
 use crate::gateway::session::SessionId;
+use crate::upstream::share_of;
 
 /// Every call that waits for its client's next round.
 #[derive(Debug)]
@@ -153,11 +154,7 @@ impl Place {
 
     /// So many of `most` may be this caller's.
     fn share_of(&self, most: usize) -> usize {
-        let part = most / defaults::PARKED_SHARE;
-        match self.caller {
-            Some(_) => part.max(1),
-            None => most - part,
-        }
+        share_of(self.caller.is_some(), most)
     }
 }
 
@@ -204,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_has_its_share_of_all_calls_that_wait() {
         let parked = Arc::new(Parked::default());
-        let share = defaults::PARKED_MAX / defaults::PARKED_SHARE;
+        let share = defaults::PARKED_MAX / defaults::SHARE;
         let first = park(&parked, place("alice", "first"));
         for number in 1..share {
             park(&parked, place("alice", &format!("s{number}")));
@@ -217,9 +214,9 @@ mod tests {
 
     #[test]
     fn a_caller_has_room_up_to_its_share_of_all_and_of_a_servers_connections() {
-        let most = defaults::PARKED_SHARE * 2;
+        let most = defaults::SHARE * 2;
         let alice = Place {
-            lanes: defaults::PARKED_SHARE,
+            lanes: defaults::SHARE,
             ..place("alice", "s")
         };
         let (elsewhere, bob) = (place("alice", "t"), place("bob", "s"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
 use super::uri::{self, SkillPrefix};
@@ -155,7 +156,7 @@ impl Entry {
         let frontmatter = frontmatter.ok_or(EntryError::Frontmatter)?;
         let text = |field| frontmatter.string(field).filter(|text| !text.is_empty());
         let name = text("name").ok_or(EntryError::Frontmatter)?.into_owned();
-        if directory.rsplit('/').next() != Some(&*name) {
+        if !is_called(directory, &name) {
             return Err(EntryError::NameMismatch {
                 name: printable(&name, SHOWN),
                 uri: shown(),
@@ -311,11 +312,19 @@ impl Proof {
     }
 }
 
+/// Whether the last part of `directory` is `name`, percent-encoded where it has to be (RFC 3986, section 2.1).
+fn is_called(directory: &str, name: &str) -> bool {
+    let last = directory.rsplit('/').next().unwrap_or_default();
+    last == name || percent_decode_str(last).eq(name.bytes())
+}
+
 /// Longest URI in a message.
 const SHOWN: usize = 128;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const DIGEST: &str = "sha256:3116f440fb6169a786794141c11b132b6cf346f79dd31f4458caf66cd9c25c32";
@@ -397,6 +406,22 @@ mod tests {
             ),
         ] {
             assert_eq!(Entry::read(&raw).unwrap_err().reason(), reason, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_encoded_in_the_uri() {
+        let read = |directory: &str, name: &str| {
+            let uri = format!("skill://a/{directory}/SKILL.md");
+            let entry = json!({"uri": uri, "frontmatter": {"name": name}, "resources": "dynamic"});
+            Entry::read(&entry.to_string()).map_err(|error| error.reason())
+        };
+        for (directory, name) in [("r%C3%A9sum%c3%a9", "résumé"), ("résumé", "résumé"), ("100%", "100%")] {
+            let read = read(directory, name).unwrap();
+            assert_eq!((read.name.as_str(), read.uri.contains(directory)), (name, true));
+        }
+        for (directory, name) in [("r%C3sum", "résumé"), ("résumé", "r%C3%A9sum%C3%A9"), ("b%2Fc", "c")] {
+            assert_eq!(read(directory, name).unwrap_err(), "NameMismatch", "{directory}");
         }
     }
 

@@ -35,6 +35,25 @@ impl Filter {
         }
     }
 
+    /// The same without resources.
+    pub(super) fn of_lists(&self) -> Self {
+        Self {
+            resource_subscriptions: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it asks for changes of lists.
+    pub(super) fn has_lists(&self) -> bool {
+        self.tools_list_changed || self.prompts_list_changed || self.resources_list_changed
+    }
+
+    /// Whether it asks for this resource.
+    pub(super) fn has(&self, uri: &str) -> bool {
+        let own = &self.resource_subscriptions;
+        own.binary_search_by(|own| own.as_str().cmp(uri)).is_ok()
+    }
+
     /// Whether it asks for nothing.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,7 +1,9 @@
 //! One `subscriptions/listen` (2026-07-28, subscriptions), over either transport.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -56,6 +58,18 @@ impl<'c> Listen<'c> {
     /// Waits for its end. Nothing is lost when the future is dropped; to drop the listen is to end it.
     pub(super) async fn ended(&mut self) -> End {
         self.run.as_mut().await
+    }
+
+    /// Waits for the end of one of `held`, and takes that out.
+    pub(super) async fn first_ended(held: &mut Vec<Self>) -> Self {
+        poll_fn(|cx| {
+            let mut listens = held.iter_mut();
+            match listens.position(|listen| listen.run.as_mut().poll(cx).is_ready()) {
+                Some(place) => Poll::Ready(held.remove(place)),
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
 }
 

@@ -11,6 +11,7 @@ mod hearing;
 mod legacy;
 mod listen;
 mod modern;
+mod step;
 mod subscribing;
 
 pub(super) use self::hearing::{Hearing, Words};

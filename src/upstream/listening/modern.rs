@@ -1,4 +1,4 @@
-//! Listening to a Modern server: a listen is held for what it tells of, and replaced when that changes.
+//! Listening to a Modern server: listens are held for what it tells of, and replaced when that changes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use super::Beginning;
 use super::backoff::Backoff;
 use super::filter::Filter;
 use super::listen::{End, Listen};
+use super::step::{self, Step};
 use crate::defaults;
 use crate::upstream::connection::Connection;
 use crate::upstream::endpoint::Timeouts;
@@ -23,7 +24,7 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
     let mut listener = Listener {
         connection,
         timeouts,
-        current: None,
+        held: Vec::new(),
         declined: None,
         interrupted: false,
         backoff: Backoff::new(),
@@ -31,7 +32,7 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
     };
     while !listener.is_done_with(beginning).await {}
     tracing::debug!("the server has no subscriptions/listen; its lists are read when they are old");
-    drop(listener.current.take());
+    drop(std::mem::take(&mut listener.held));
     let subscriptions = &connection.known().subscriptions;
     let mut changes = subscriptions.changes();
     loop {
@@ -49,11 +50,11 @@ pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginnin
 struct Listener<'c> {
     connection: &'c Connection,
     timeouts: Timeouts,
-    /// The listen that was acknowledged, while it lasts.
-    current: Option<Listen<'c>>,
+    /// The listens that were acknowledged, while they last.
+    held: Vec<Listen<'c>>,
     /// What the server agreed to nothing of.
     declined: Option<Filter>,
-    /// A listen was lost, and none has taken its place yet.
+    /// A listen for lists was lost, and none has taken its place yet.
     interrupted: bool,
     backoff: Backoff,
     changes: watch::Receiver<Version>,
@@ -71,21 +72,20 @@ impl<'c> Listener<'c> {
     async fn is_done_with(&mut self, beginning: &Beginning) -> bool {
         self.changes.borrow_and_update();
         let wanted = self.wanted();
-        let is_held = self.current.as_ref().is_some_and(|listen| listen.filter == wanted);
-        if is_held || wanted.is_empty() || self.declined.as_ref() == Some(&wanted) {
-            if is_held {
-                let held = &wanted.resource_subscriptions;
-                let is_held = |uri: &Arc<str>| held.binary_search_by(|own| own.as_str().cmp(uri)).is_ok();
-                self.connection.known().subscriptions.settle_again(is_held);
-            } else {
-                self.current = None;
+        let subscriptions = &self.connection.known().subscriptions;
+        subscriptions.settle_again(|uri| self.held.iter().any(|listen| listen.filter.has(uri)));
+        let step = step::next(self.held.iter().map(|listen| (listen.id, &listen.filter)), &wanted);
+        let is_declined = self.declined.as_ref() == Some(&step.filter);
+        if step.filter.is_empty() || is_declined {
+            self.held.retain(|listen| !step.instead_of.contains(&listen.id));
+            if is_declined {
                 self.refuse_new("the server does not tell of this resource");
             }
             beginning.settle(self.connection);
             self.wait_for_change().await;
             return false;
         }
-        match self.begin(&wanted).await {
+        match self.begin(step).await {
             Some(Begun::Acknowledged(_)) => {}
             Some(Begun::Ended(End::NotServed)) => {
                 beginning.settle(self.connection);
@@ -111,8 +111,8 @@ impl<'c> Listener<'c> {
     async fn wait_for_change(&mut self) {
         let changed = self.changes.changed();
         tokio::select! {
-            _ = ended(&mut self.current) => {
-                self.lose();
+            lost = Listen::first_ended(&mut self.held) => {
+                self.lose(&lost);
                 self.rest().await;
             }
             _ = changed => {
@@ -122,37 +122,34 @@ impl<'c> Listener<'c> {
         }
     }
 
-    /// Begins a listen while the one before is still heard, and lets that go once the server agreed. `None`: it did not
-    /// say so in time.
-    async fn begin(&mut self, wanted: &Filter) -> Option<Begun> {
-        let mut next = Listen::new(self.connection, wanted.clone());
+    /// Begins a listen while those in whose place it is are still heard, and lets them go once the server agreed. `None`:
+    /// it did not say so in time.
+    async fn begin(&mut self, step: Step) -> Option<Begun> {
+        let mut next = Listen::new(self.connection, step.filter.clone());
         let words = self.connection.words();
-        let deadline = Instant::now() + self.timeouts.list;
+        let deadline = Instant::now() + self.timeouts.word();
         let begun = loop {
             tokio::select! {
                 // An acknowledgement counts, even if the end came with it.
                 biased;
                 agreed = words.acknowledged(next.id) => break Begun::Acknowledged(agreed),
                 end = next.ended() => break Begun::Ended(end),
-                _ = ended(&mut self.current) => self.lose(),
+                lost = Listen::first_ended(&mut self.held) => self.lose(&lost),
                 () = sleep_until(deadline) => return None,
             }
         };
         if let Begun::Acknowledged(agreed) = &begun {
-            let agreed = agreed.clone().unwrap_or_else(|| wanted.clone());
-            self.agreed(next, &agreed);
+            let agreed = agreed.as_ref().unwrap_or(&step.filter);
+            self.agreed(next, agreed, &step.instead_of);
         }
         Some(begun)
     }
 
-    /// The server agreed to this of what `listen` asks for.
-    fn agreed(&mut self, mut listen: Listen<'c>, agreed: &Filter) {
+    /// The server agreed to this of what `listen` asks for, which takes the place of those with the ids in `instead_of`.
+    fn agreed(&mut self, mut listen: Listen<'c>, agreed: &Filter, instead_of: &[u64]) {
         let known = self.connection.known();
         let before = known.subscriptions.wanted();
-        let held = self
-            .current
-            .as_ref()
-            .map(|listen| &listen.filter.resource_subscriptions);
+        let is_held = |uri: &str| self.held.iter().any(|listen| listen.filter.has(uri));
         for uri in &listen.filter.resource_subscriptions {
             if !agreed.resource_subscriptions.contains(uri) {
                 let why = "the server does not tell of this resource";
@@ -161,20 +158,20 @@ impl<'c> Listener<'c> {
             }
             known.subscriptions.settle(uri, Standing::Accepted);
             let was_accepted = before.get(uri.as_str()).copied().unwrap_or_default();
-            if was_accepted && !held.is_some_and(|held| held.contains(uri)) {
+            if was_accepted && !is_held(uri) {
                 known.news.resource_changed(Notice::of(&Arc::from(uri.as_str())));
             }
         }
-        if std::mem::take(&mut self.interrupted) {
+        if listen.filter.has_lists() && std::mem::take(&mut self.interrupted) {
             known.news.lists_may_have_changed();
         }
         let accepted = |uri: &String| agreed.resource_subscriptions.contains(uri);
         listen.filter.resource_subscriptions.retain(accepted);
+        self.held.retain(|listen| !instead_of.contains(&listen.id));
         if agreed.is_empty() {
             self.declined = Some(listen.filter);
-            self.current = None;
         } else {
-            self.current = Some(listen);
+            self.held.push(listen);
         }
     }
 
@@ -189,14 +186,12 @@ impl<'c> Listener<'c> {
         !new.is_empty()
     }
 
-    /// The listen has ended.
-    fn lose(&mut self) {
-        if let Some(listen) = self.current.take()
-            && listen.begun.elapsed() >= defaults::STREAM_OF_USE
-        {
+    /// A listen has ended.
+    fn lose(&mut self, lost: &Listen<'_>) {
+        if lost.begun.elapsed() >= defaults::STREAM_OF_USE {
             self.backoff.was_of_use();
         }
-        self.interrupted = true;
+        self.interrupted |= lost.filter.has_lists();
     }
 
     /// Waits before the next try.
@@ -205,19 +200,13 @@ impl<'c> Listener<'c> {
         self.sleep_until(Instant::now() + jittered(pause)).await;
     }
 
-    /// Sleeps, with one ear on the listen that there is.
+    /// Sleeps, with one ear on the listens that there are.
     async fn sleep_until(&mut self, deadline: Instant) {
-        tokio::select! {
-            _ = ended(&mut self.current) => self.lose(),
-            () = sleep_until(deadline) => return,
+        loop {
+            tokio::select! {
+                lost = Listen::first_ended(&mut self.held) => self.lose(&lost),
+                () = sleep_until(deadline) => return,
+            }
         }
-        sleep_until(deadline).await;
-    }
-}
-
-async fn ended(current: &mut Option<Listen<'_>>) -> End {
-    match current {
-        Some(listen) => listen.ended().await,
-        None => pending().await,
     }
 }

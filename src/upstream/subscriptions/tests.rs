@@ -7,7 +7,12 @@ use tokio::time::{sleep, timeout};
 use super::*;
 
 fn hold(known: &Arc<Known>, uri: &str) -> Result<Hold, SubscribeError> {
-    Subscriptions::hold(known, &Owner::Nobody, uri)
+    Subscriptions::hold(known, &by(Owner::Nobody, None), uri)
+}
+
+fn by(owner: Owner, principal: Option<&str>) -> Subscriber {
+    let party = Party::of("f", principal);
+    Subscriber { owner, party }
 }
 
 fn wanted(known: &Known) -> Vec<(String, bool)> {
@@ -47,14 +52,45 @@ async fn what_was_refused_is_asked_for_again_for_the_next_holder_and_the_next_co
 async fn there_are_only_so_many_and_they_are_short() {
     let known = Arc::new(Known::default());
     let long = "x".repeat(defaults::SUBSCRIPTION_URI_MAX + 1);
-    assert_eq!(hold(&known, &long).unwrap_err(), SubscribeError::TooMany);
+    assert_eq!(hold(&known, &long).unwrap_err(), SubscribeError::TooLong);
+    let share = defaults::SUBSCRIPTIONS_MAX / defaults::SHARE;
+    let hold = |principal: usize, uri: usize| {
+        let by = by(Owner::Nobody, Some(&principal.to_string()));
+        Subscriptions::hold(&known, &by, &uri.to_string())
+    };
     let holds: Vec<_> = (0..defaults::SUBSCRIPTIONS_MAX)
-        .map(|n| hold(&known, &n.to_string()).unwrap())
+        .map(|n| hold(n / share, n).unwrap())
         .collect();
-    assert_eq!(hold(&known, "more").unwrap_err(), SubscribeError::TooMany);
-    assert!(hold(&known, "7").is_ok());
+    assert_eq!(hold(9, 9999).unwrap_err(), SubscribeError::TooMany);
+    assert!(hold(9, 7).is_ok());
     drop(holds);
-    assert!(hold(&known, "more").is_ok());
+    assert!(hold(9, 9999).is_ok());
+}
+
+#[tokio::test]
+async fn nobody_takes_more_than_their_share_by_however_many_sessions() {
+    let known = Arc::new(Known::default());
+    for principal in [Some("alice"), None] {
+        let share = share_of(principal.is_some(), defaults::SUBSCRIPTIONS_MAX);
+        let hold = |n: usize, uri: usize| {
+            let owner = Owner::Session(n.to_string().into());
+            Subscriptions::hold(&known, &by(owner, principal), &uri.to_string())
+        };
+        let holds: Vec<_> = (0..share).map(|n| hold(n, n).unwrap()).collect();
+        let error = hold(0, share).unwrap_err();
+        assert_eq!(
+            error,
+            SubscribeError::Share {
+                is_named: principal.is_some()
+            }
+        );
+        assert!(error.to_string().contains(&share.to_string()), "{error}");
+        assert!(hold(1, 0).is_ok(), "one that it has already");
+        let other = by(Owner::Nobody, Some("bob"));
+        assert!(Subscriptions::hold(&known, &other, "x").is_ok());
+        drop(holds);
+        assert!(hold(0, share).is_ok());
+    }
 }
 
 #[tokio::test]
@@ -75,9 +111,9 @@ async fn a_burst_that_is_not_taken_in_time_is_one_change_of_the_resource() {
 async fn each_lane_carries_what_its_owner_wants_and_the_catalogs_connection_everything() {
     let known = Arc::new(Known::default());
     let [a, b] = ["a", "b"].map(|name| Owner::Session(name.into()));
-    let mine = Subscriptions::hold(&known, &a, "u").unwrap();
-    let _theirs = Subscriptions::hold(&known, &b, "u").unwrap();
-    let _more = Subscriptions::hold(&known, &b, "v").unwrap();
+    let mine = Subscriptions::hold(&known, &by(a.clone(), None), "u").unwrap();
+    let _theirs = Subscriptions::hold(&known, &by(b.clone(), None), "u").unwrap();
+    let _more = Subscriptions::hold(&known, &by(b.clone(), None), "v").unwrap();
     let on = |origin: Origin| {
         let wanted = known.subscriptions.wanted_on(&origin).into_keys();
         wanted.map(|uri| uri.to_string()).collect::<Vec<_>>()
@@ -99,7 +135,7 @@ async fn a_change_that_is_heard_on_several_connections_is_told_once_and_only_to_
     let known = Arc::new(Known::default());
     let [a, b] = ["a", "b"].map(|name| Owner::Session(name.into()));
     let subscribed = |owner: &Owner| {
-        let hold = Subscriptions::hold(&known, owner, "u").unwrap();
+        let hold = Subscriptions::hold(&known, &by(owner.clone(), None), "u").unwrap();
         Subscription::new(hold, known.news.notices())
     };
     let (mut mine, mut theirs) = (subscribed(&a), subscribed(&b));

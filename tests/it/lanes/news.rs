@@ -92,9 +92,9 @@ async fn what_a_call_changes_is_told_to_who_subscribed_where_the_call_goes() {
         Client::form_filler(session("after")),
     );
     before.text(&upstream, "plain").await;
-    let mut of_before = upstream.subscribe(&session("before"), uri).await.unwrap();
-    let mut of_after = upstream.subscribe(&session("after"), uri).await.unwrap();
-    let mut of_silent = upstream.subscribe(&session("silent"), "a://c").await.unwrap();
+    let mut of_before = upstream.subscribe(&session("before").into(), uri).await.unwrap();
+    let mut of_after = upstream.subscribe(&session("after").into(), uri).await.unwrap();
+    let mut of_silent = upstream.subscribe(&session("silent").into(), "a://c").await.unwrap();
 
     before.text(&upstream, "touch").await;
     assert_eq!((hears(&mut of_before).await, hears(&mut of_after).await), (1, 0));

@@ -62,7 +62,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
         terms: Terms {
             timeouts: Timeouts {
                 connect: Duration::from_secs(1),
-                list: Duration::from_secs(1),
+                list: Some(Duration::from_secs(1)),
                 ..Timeouts::default()
             },
             ..Terms::default()
@@ -89,6 +89,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
         federations: vec![FederationInput {
             refresh: None,
             key: ObjectKey::new("default", "fed"),
+            uid: None,
             spec: federation.spec,
             access: Access::Anonymous,
             skills: Default::default(),
