@@ -311,3 +311,14 @@ pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
 pub const INSTRUCTIONS_MAX: usize = 32 << 10;
 /// Most bytes that a server may say of itself where it is served alone, in its info and in its instructions.
 pub const INTRODUCTION_MAX: usize = 64 << 10;
+/// Catalogs of callers' own, and connections for them, that a federation keeps at a time.
+pub const OWN_CATALOGS_MAX: usize = 1_024;
+/// Bytes of all of them together, about.
+pub const OWN_CATALOGS_BYTES_MAX: usize = 256 << 20;
+/// One that nobody has used for this long is let go of.
+pub const OWN_CATALOG_IDLE: Duration = Duration::from_secs(600);
+/// The same of one whose server does not take what the caller presents: it is tried again all the while.
+pub const OWN_FAILURE_IDLE: Duration = Duration::from_secs(60);
+/// Bytes that merged lists of callers with catalogs of their own take in a federation, about, before they are made anew
+/// each time.
+pub const OWN_INDEXES_BYTES_MAX: usize = 128 << 20;

@@ -11,16 +11,20 @@ use super::reference::{Reference, References};
 use super::skills::SkillsPlan;
 use super::waits;
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
-use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra};
+use crate::api::server::{Cache, CatalogIdentity, OnInvalid, Protocol, ProtocolEra, is_forwarded};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
 use crate::api::{MCPFederation, MCPServer, REFRESH_AT};
 use crate::mcp::{Era, Revision};
-use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
+use crate::upstream::{Endpoint, Forwarding, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
 
 /// The planner's view of `server`, which is reached at `endpoint`.
 pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) -> ServerInput {
     let metadata = &server.metadata;
     let policy = server.spec.federation.as_ref();
+    let (forwards, wrong) = match forwarding(server) {
+        Ok(forwards) => (forwards, None),
+        Err(unresolved) => (None, Some(unresolved)),
+    };
     ServerInput {
         key: ObjectKey::new(
             metadata.namespace.as_deref().unwrap_or_default(),
@@ -36,10 +40,37 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
             freshness: freshness(server.spec.cache.as_ref()),
             withholds_whole: withholds_whole(server),
+            lists: !forwards.as_ref().is_some_and(|own| own.own_lists),
+            forwards,
         },
         refresh: refresh_marks(server),
-        endpoint,
+        endpoint: endpoint.and_then(|endpoint| wrong.map_or(Ok(endpoint), Err)),
     }
+}
+
+/// What of callers' requests goes on to `server`, if anything does.
+///
+/// # Errors
+/// Says which header cannot go on.
+fn forwarding(server: &MCPServer) -> Result<Option<Forwarding>, Unresolved> {
+    let Some(auth) = &server.spec.auth else { return Ok(None) };
+    let name = |name: &String| {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
+        parsed
+            .filter(|name| is_forwarded(name.as_str()))
+            .ok_or_else(|| Unresolved {
+                reason: "InvalidHeader",
+                message: format!("spec.auth.forward.headers: {name:?} cannot go on to a server; remove it"),
+            })
+    };
+    let mut headers: Vec<HeaderName> = auth.forward.headers.iter().map(name).collect::<Result<_, _>>()?;
+    headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    headers.dedup();
+    let identity = server.spec.cache.as_ref().and_then(|cache| cache.identity);
+    Ok(Some(Forwarding {
+        headers,
+        own_lists: identity != Some(CatalogIdentity::Shared),
+    }))
 }
 
 fn withholds_whole(server: &MCPServer) -> bool {
@@ -271,6 +302,43 @@ mod tests {
         for over in [None, Some("False")] {
             assert_eq!(marks(true, None, over).len(), 1);
         }
+    }
+
+    #[test]
+    fn named_headers_go_on_and_no_others_can_be_named() {
+        let of = |headers: serde_json::Value, identity: serde_json::Value| {
+            let spec = json!({
+                "remote": {"url": "http://example.com/mcp"}, "auth": {"forward": {"headers": headers}},
+                "cache": {"identity": identity},
+            });
+            forwarding(&server(&spec)).map(Option::unwrap)
+        };
+        let own = of(json!(["X-User", "Authorization", "x-user"]), json!(null)).unwrap();
+        assert_eq!(own.headers, ["authorization", "x-user"]);
+        assert!(own.own_lists);
+        assert!(!of(json!(["cookie"]), json!("Shared")).unwrap().own_lists);
+        for wrong in [
+            "",
+            "a b",
+            "Host",
+            "Mcp-Session-Id",
+            "mcp-param-x",
+            "TE",
+            "Connection",
+            "X-MCP-Show-All",
+        ] {
+            let unresolved = of(json!(["X-User", wrong]), json!("User")).unwrap_err();
+            assert_eq!(unresolved.reason, "InvalidHeader", "{wrong}");
+        }
+        let spec = json!({
+            "remote": {"url": "http://example.com/mcp"}, "auth": {"forward": {"headers": ["host"]}},
+        });
+        let endpoint = endpoint(&spec["remote"], &References::default());
+        assert!(server_input(&server(&spec), endpoint).endpoint.is_err());
+        assert_eq!(
+            forwarding(&server(&json!({"remote": {"url": "http://a.b/"}}))),
+            Ok(None)
+        );
     }
 
     #[test]

@@ -136,6 +136,8 @@ pub struct FederationPlan {
     pub identity: IdentityPlan,
     /// Most entries of one page of a list; 0 for all.
     pub page_size: usize,
+    /// Most catalogs of callers' own that are kept at a time.
+    pub own_catalogs: usize,
 }
 
 /// Sessions of a federation's Legacy clients.
@@ -241,6 +243,11 @@ impl MemberPlan {
             server: self.server.clone(),
             variation: self.variation,
         }
+    }
+
+    /// Whether its skills are offered.
+    pub fn has_skills(&self) -> bool {
+        matches!(self.skills, Ok(Some(_)))
     }
 
     /// What of it is left out, and why, for a person.
@@ -379,6 +386,7 @@ fn plan_federation(
         skill_problems: federation.skills.problems.clone(),
         identity: IdentityPlan::of(&federation.key.name, &federation.spec),
         page_size: page_size(&federation.spec),
+        own_catalogs: own_catalogs(&federation.spec),
     }
 }
 
@@ -416,6 +424,12 @@ fn fanout_hops(spec: &MCPFederationSpec) -> u64 {
 fn page_size(spec: &MCPFederationSpec) -> usize {
     let said = spec.limits.as_ref().and_then(|limits| limits.page_size);
     said.and_then(|size| usize::try_from(size).ok()).unwrap_or(0)
+}
+
+fn own_catalogs(spec: &MCPFederationSpec) -> usize {
+    let said = spec.limits.as_ref().and_then(|limits| limits.cache_entries);
+    said.and_then(|most| usize::try_from(most).ok())
+        .unwrap_or(defaults::OWN_CATALOGS_MAX)
 }
 
 /// Higher priority first, then by name.

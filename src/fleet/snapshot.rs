@@ -11,6 +11,7 @@ use super::access::Access;
 use super::changes::Changes;
 use super::discovery::DiscoveryPlan;
 use super::origins::OriginPlan;
+use super::own::{Absent, Own};
 use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
@@ -53,7 +54,7 @@ pub struct Federation {
     /// Its members, in the order that the index counts them.
     pub members: Vec<Member>,
     /// What clients see.
-    pub index: Index,
+    pub index: Arc<Index>,
     /// How they find what is not listed.
     pub discovery: DiscoveryPlan,
     /// Which clients show user interfaces.
@@ -76,6 +77,13 @@ pub struct Federation {
     pub alone: Alone,
     /// Whether it is one: then its server speaks for itself.
     pub is_alone: bool,
+    /// The members that callers have for themselves, if there are any. Then this is what all callers see alike, and
+    /// nothing goes to those members from here.
+    pub own: Option<Own>,
+    /// Whether callers see lists of their own in it.
+    pub is_private: bool,
+    /// The members of which a caller, whose view this is, has no lists.
+    pub absent: Vec<Absent>,
 }
 
 /// What members do beside what they list: one that does it is enough.
@@ -159,7 +167,12 @@ impl Offers {
     /// Those of them that a member contributes which is planned so.
     #[must_use]
     pub fn for_member(self, planned: &MemberPlan) -> Self {
-        let has_skills = matches!(planned.skills, Ok(Some(_)));
+        self.with_skills(planned.has_skills())
+    }
+
+    /// The same, without skills unless they are offered.
+    #[must_use]
+    pub(super) fn with_skills(self, has_skills: bool) -> Self {
         Self {
             skills: if has_skills { self.skills } else { Skills::None },
             ..self

@@ -183,8 +183,7 @@ fn discovered(federation: &Federation, audience: Audience) -> Vec<u8> {
     result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
     instruct(&mut result, federation, audience);
     result.member("ttlMs", "0");
-    let is_same_for_all = federation.index.rules().is_empty() && !audience.show_all;
-    result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
+    result.string("cacheScope", lists::cache_scope(federation, audience));
     let mut own = ObjectWriter::open(result.name("_meta"));
     own.member(meta::SERVER_INFO, &federation.server_info);
     own.close();
@@ -210,7 +209,7 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
     match federation.index.target(list, &name, request.audience) {
         Some(target) => call(federation, request, target).await,
         None if list == List::Tools => Box::pin(unlisted(federation, request, &name)).await,
-        None => unknown(request, &name, &format!("Unknown {what} {name:?}")),
+        None => unknown(federation, request, &name, format!("Unknown {what} {name:?}")),
     }
 }
 
@@ -252,7 +251,7 @@ async fn unlisted(federation: &Federation, request: Request<'_>, name: &str) -> 
         text.push_str("; ");
         text.push_str(MetaTool::HINT);
     }
-    unknown(request, name, &text)
+    unknown(federation, request, name, text)
 }
 
 /// What a name stands for that nobody lists. A page of an app calls the tools of its server by the names which that
@@ -266,7 +265,18 @@ fn bare<'f>(federation: &'f Federation, request: Request<'_>, name: &str) -> Bar
     }
 }
 
-fn unknown(request: Request<'_>, name: &str, text: &str) -> Answer {
+/// Nobody has it, or whoever may have it does not say so.
+fn unknown(federation: &Federation, request: Request<'_>, name: &str, mut text: String) -> Answer {
+    if let Some(absent) = federation.absent_owner(name) {
+        return Answer::failed(request, &format!("member {:?}: {}", absent.member, absent.why));
+    }
+    if !federation.absent.is_empty() {
+        let names: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();
+        text.push_str(&format!(
+            "; it may be of a member that does not answer: {}",
+            names.join(", ")
+        ));
+    }
     let error = RpcError::new(RpcError::INVALID_PARAMS, text);
     Answer::refused(request, &error.with_data(json!({"name": name})))
 }

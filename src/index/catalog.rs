@@ -176,6 +176,9 @@ impl Item {
     }
 }
 
+/// What an item takes beside its texts, about.
+const ITEM_BYTES: usize = 96;
+
 fn stamp(raw: &RawValue) -> u64 {
     let mut hasher = DefaultHasher::new();
     raw.get().hash(&mut hasher);
@@ -294,6 +297,14 @@ impl Catalog {
             Some((_, count)) => *count += 1,
             None => self.nameless.push((list, 1)),
         }
+    }
+
+    /// How many bytes it takes, about.
+    pub fn bytes(&self) -> usize {
+        let items = List::ALL.into_iter().flat_map(|list| self.list(list));
+        items
+            .map(|item| ITEM_BYTES + item.key.len() + item.raw.get().len())
+            .sum()
     }
 
     /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is left out; empty before

@@ -94,11 +94,11 @@ impl View {
 }
 
 impl Shown {
-    /// What tells nothing: other than any list.
+    /// What tells nothing, since no list is known.
     pub const UNKNOWN: Self = Self {
-        tools: 0,
-        resources: 0,
-        prompts: 0,
+        tools: UNKNOWN,
+        resources: UNKNOWN,
+        prompts: UNKNOWN,
     };
 
     /// What tells the lists of this kind apart.
@@ -107,6 +107,21 @@ impl Shown {
             ListKind::Tools => self.tools,
             ListKind::Resources => self.resources,
             ListKind::Prompts => self.prompts,
+        }
+    }
+
+    /// Whether `now` shows another list of this kind, as far as both are known.
+    pub fn is_other(self, now: Self, kind: ListKind) -> bool {
+        let (then, now) = (self.of(kind), now.of(kind));
+        then != now && then != UNKNOWN && now != UNKNOWN
+    }
+
+    /// Takes what is not known from `now`.
+    pub fn learn(&mut self, now: Self) {
+        for kind in ListKind::ALL {
+            if self.of(kind) == UNKNOWN {
+                *self.of_mut(kind) = now.of(kind);
+            }
         }
     }
 
@@ -119,6 +134,9 @@ impl Shown {
         }
     }
 }
+
+/// The digest of no list.
+const UNKNOWN: u64 = 0;
 
 impl Index {
     /// Up to `size` entries of `list` as `view`, one of this index, shows them to clients of `revision`: those behind

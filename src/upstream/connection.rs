@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
+use super::handshake;
 use super::http::{HttpPeer, Question};
 use super::http_link::{HttpLink, Parting};
 use super::known::Known;
@@ -149,6 +150,17 @@ impl Connection {
     /// Asks a Legacy server whether it is there, and whether it knows the session.
     pub(super) async fn ping(&self, limit: Duration) -> Result<Reply, Error> {
         self.ask(Method::Ping.as_str(), b"{}", limit).await
+    }
+
+    /// Asks whether the server is there, whatever it says to it.
+    pub(super) async fn is_there(&self, limit: Duration) -> Result<(), Error> {
+        match self.peer.era() {
+            Era::Legacy => self.ping(limit).await.map(drop),
+            Era::Modern => {
+                let params = handshake::discover_params(&self.peer.revision_name, "{}");
+                self.ask(Method::Discover.as_str(), &params, limit).await.map(drop)
+            }
+        }
     }
 
     /// Carries a client's request; those of others may use the connection too if it `is_shared`. Dropping the future

@@ -55,4 +55,4 @@ pub use shares::{Party, Shares, Taken, share_of};
 pub use state::{Health, Introduction, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscriber, Subscription};
 pub use task_changes::TaskChanges;
-pub use terms::{Freshness, HttpTransport, Terms};
+pub use terms::{Forwarding, Freshness, HttpTransport, Terms};

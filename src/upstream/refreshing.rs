@@ -39,7 +39,12 @@ impl Inner {
     /// Reads the catalog over `connection` and publishes both.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
-        let mut catalog = lists::read_catalog(connection, self.timeouts).await?;
+        let mut catalog = if self.reads_lists {
+            lists::read_catalog(connection, self.timeouts).await?
+        } else {
+            connection.is_there(self.timeouts.resource).await?;
+            Catalog::new(connection.peer().era()).sealed()
+        };
         if let Some(before) = self.state.borrow().catalog.as_deref() {
             catalog = catalog.taking_over(before, self.freshness.stale_for);
         }
@@ -111,8 +116,13 @@ impl Inner {
 
     /// Publishes a failure. The last good catalog stays, for a while.
     pub(super) fn failed(&self, error: Error) {
-        self.metrics.up(false);
-        self.metrics.failure(error.reason());
+        if !self.reads_lists && matches!(error, Error::Auth(_)) {
+            // It is there, and wants to know who asks: callers will tell it.
+            self.metrics.up(true);
+        } else {
+            self.metrics.up(false);
+            self.metrics.failure(error.reason());
+        }
         self.failing
             .send_if_modified(|since| since.is_none().then(|| *since = Some(Instant::now())).is_some());
         let health = Health::Failed(advised(error, &self.known.pin, self.known.transport));

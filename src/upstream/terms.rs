@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
+
 use super::endpoint::Timeouts;
 use super::pin::Pin;
 use crate::defaults;
@@ -22,6 +24,19 @@ pub struct Terms {
     pub freshness: Freshness,
     /// Whether nothing of the server is offered as long as one of its tools cannot be.
     pub withholds_whole: bool,
+    /// Whether its lists are read. Where not, it is only called, and asked now and then whether it is there.
+    pub lists: bool,
+    /// What of callers' requests goes on to it, if anything does: then each caller has connections of its own.
+    pub forwards: Option<Forwarding>,
+}
+
+/// What of callers' requests goes on to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// The headers that do, sorted.
+    pub headers: Vec<HeaderName>,
+    /// Whether each caller has lists of its own, too.
+    pub own_lists: bool,
 }
 
 /// How fresh the lists of a server are kept.
@@ -61,6 +76,8 @@ impl Default for Terms {
             notifications: true,
             freshness: Freshness::default(),
             withholds_whole: false,
+            lists: true,
+            forwards: None,
         }
     }
 }

@@ -45,6 +45,7 @@ mod mixed_call;
 mod odd_entries;
 mod old_clients;
 mod old_transport;
+mod own_catalogs;
 mod pages;
 mod param_headers;
 mod parking;

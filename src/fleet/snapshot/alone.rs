@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Federation;
+use crate::fleet::own::Own;
 
 /// What stands before the member in the name of such a federation.
 pub(super) const BEFORE_MEMBER: &str = "/servers/";
@@ -38,6 +39,7 @@ impl Federation {
 
     fn only(&self, place: usize) -> Option<Self> {
         let mut member = self.members.get(place)?.clone();
+        let own = self.own.as_ref().and_then(|own| own.only(place));
         member.skills = None;
         let said = member.introduction.clone();
         Some(Self {
@@ -53,7 +55,7 @@ impl Federation {
             protocol: self.protocol,
             sessions: self.sessions,
             streams: self.streams,
-            index: self.index.alone(place)?,
+            index: Arc::new(self.index.alone(place)?),
             discovery: self.discovery,
             apps: self.apps.clone(),
             encoding: self.encoding,
@@ -65,6 +67,9 @@ impl Federation {
             metrics: Arc::clone(&self.metrics),
             alone: Alone::default(),
             is_alone: true,
+            is_private: own.as_ref().is_some_and(Own::has_lists),
+            own,
+            absent: Vec::new(),
             members: vec![member],
         })
     }

@@ -416,6 +416,7 @@ mod tests {
                 skill_problems: Vec::new(),
                 identity: IdentityPlan::default(),
                 page_size: 0,
+                own_catalogs: 1,
             };
             Self {
                 observation: Some(seen(&plan, 3)),
