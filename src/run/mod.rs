@@ -32,7 +32,8 @@ pub fn in_runtime(format: LogFormat, program: impl Future<Output = anyhow::Resul
     provider
         .install_default()
         .map_err(|_| anyhow::anyhow!("TLS is set up already"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    // One thread for all that is not clients' requests, which have theirs.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the runtime cannot be started")?;
     let outcome = runtime.block_on(program);
     // Somebody may keep standard input open, and whoever reads it waiting, for ever.
