@@ -219,6 +219,9 @@ pub struct Auth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
+    validation = Rule::new("self.headers.size() > 0")
+        .message("name at least one header, for example Authorization, or remove auth")
+        .field_path(".headers"),
     validation = Rule::new("self.headers.all(name, name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\"))")
         .message("each must be a header name, for example Authorization")
         .field_path(".headers"),
@@ -228,7 +231,7 @@ pub struct Forward {
     /// Names of the headers that go on, with the values that the client sends; no others ever do. Values in
     /// remote.headers of the same names are for what nobody's request asks. The API key by which a federation lets
     /// somebody in goes on only if its header is named here.
-    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 128)))]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 128)))]
     pub headers: Vec<String>,
 }
 
