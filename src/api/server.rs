@@ -200,9 +200,7 @@ pub struct Cache {
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
     pub stale_for: Option<Delay>,
-    /// Whose lists they are. User: each caller's own, read with what auth.forward sends of its request when it is first
-    /// needed, and kept apart from those of others; a caller is who access names, with the values of those headers.
-    /// Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
+    /// Whose lists they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<CatalogIdentity>,
 }
@@ -235,7 +233,9 @@ pub struct Forward {
     pub headers: Vec<String>,
 }
 
-/// Whose lists a server's are.
+/// Whose lists those of a server are. User: each caller's own, read with what auth.forward sends of its request when
+/// they are first needed, and kept apart from those of others; a caller is whoever access names, with the values of
+/// those headers. Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CatalogIdentity {
     /// Everybody's.
