@@ -239,10 +239,17 @@ impl Keeper {
             .values_mut()
             .filter_map(|held| held.settle(now))
             .collect();
+        // As they are before what follows, so that none is told to be ready which is not served yet.
+        let servers = self.observed_servers();
         self.serve_all(planned);
         // Not before others serve in their places.
         replaced.into_iter().for_each(|upstream| self.let_go(upstream));
-        let observed = self.observations();
+        let federations = self.federations.iter();
+        let federations = federations.map(|(key, served)| (key.clone(), observe_federation(served)));
+        let observed = Observations {
+            federations: federations.collect(),
+            servers,
+        };
         self.observe.send_if_modified(|known| {
             let differs = **known != observed;
             if differs {
@@ -371,18 +378,12 @@ impl Keeper {
         key.map(ObjectKey::to_string)
     }
 
-    fn observations(&self) -> Observations {
+    fn observed_servers(&self) -> BTreeMap<ObjectKey, ServerObservation> {
         let servers = self.upstreams.iter();
         // Of a server that is told which its owner means.
         let servers = servers.filter(|(key, _)| key.variation == Variation::default());
         let servers = servers.map(|(key, held)| (key.server.clone(), observe_server(&held.plan, &held.state())));
-        let servers = servers.collect();
-        let federations = self
-            .federations
-            .iter()
-            .map(|(key, served)| (key.clone(), observe_federation(served)))
-            .collect();
-        Observations { servers, federations }
+        servers.collect()
     }
 }
 

@@ -90,7 +90,10 @@ impl Item {
         let own = match list {
             List::Tools => tool_schema::defect(raw).map(Defect::Schema),
             List::Resources => url::Url::parse(&self.key).err().map(Defect::Uri),
-            List::Skills => skills::Entry::read(raw).err().map(Defect::Skill),
+            List::Skills => skills::Entry::read(raw)
+                .and_then(|entry| entry.check_fields())
+                .err()
+                .map(Defect::Skill),
             List::Templates | List::Prompts => None,
         };
         let of_types = || mended::kind(list)?.wrong(raw, "").map(Defect::Type);

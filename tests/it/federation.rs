@@ -266,7 +266,7 @@ async fn nobody_is_served_the_list_of_another_however_warm_it_is() {
     plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
     let mut gateway = TestGateway::start(plan).await;
     gateway
-        .until(|o| o.federations.values().all(|f| f.index.tools == 3))
+        .until(|o| o.federations.values().all(|f| f.index.tools == 2))
         .await;
     const CAROL: (&str, &str) = ("x-api-key", "key-of-carol");
     let ask = async |key: (&str, &str), revision: Revision, method: &str, params: Value| {

@@ -235,7 +235,8 @@ async fn entries_that_hosts_could_not_use_are_withheld_and_named() {
     let shelf = Shelf {
         odd: vec![
             json!({"uri": "skill://bad/SKILL.md", "frontmatter": {"name": "other"}, "resources": "dynamic"}),
-            json!({"uri": "skill://live/SKILL.md", "frontmatter": {"name": "live"}, "resources": "dynamic"}),
+            json!({"uri": "skill://live/SKILL.md", "frontmatter": {"name": "live", "description": "Live"}, "resources": "dynamic"}),
+            json!({"uri": "skill://mute/SKILL.md", "frontmatter": {"name": "mute"}, "resources": "dynamic"}),
         ],
         ..skill("a", "x")
     };
@@ -246,12 +247,18 @@ async fn entries_that_hosts_could_not_use_are_withheld_and_named() {
     assert_eq!(entries[1]["resources"], "dynamic");
     let observed = gateway.until(|_| true).await;
     let catalog = observed.servers.values().next().unwrap().catalog.clone().unwrap();
-    assert_eq!((catalog.skills, catalog.withheld.len()), (2, 1));
+    assert_eq!((catalog.skills, catalog.withheld.len()), (2, 2));
     assert_eq!(catalog.withheld[0].name, "skill://bad/SKILL.md");
     assert!(
         catalog.withheld[0].reason.contains("called \"other\""),
         "{}",
         catalog.withheld[0].reason
+    );
+    assert_eq!(catalog.withheld[1].name, "skill://mute/SKILL.md");
+    assert!(
+        catalog.withheld[1].reason.contains("`description`"),
+        "{}",
+        catalog.withheld[1].reason
     );
     assert_eq!(observed.federations.values().next().unwrap().index.skills, 2);
     gateway.stop().await;
