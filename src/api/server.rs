@@ -200,9 +200,7 @@ pub struct Cache {
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
     pub stale_for: Option<Delay>,
-    /// Whose lists they are. User: each caller's own, read with what auth.forward sends of its request when it is first
-    /// needed, and kept apart from those of others; a caller is who access names, with the values of those headers.
-    /// Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
+    /// Whose lists they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<CatalogIdentity>,
 }
@@ -219,6 +217,9 @@ pub struct Auth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
+    validation = Rule::new("self.headers.size() > 0")
+        .message("name at least one header, for example Authorization, or remove auth")
+        .field_path(".headers"),
     validation = Rule::new("self.headers.all(name, name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\"))")
         .message("each must be a header name, for example Authorization")
         .field_path(".headers"),
@@ -228,11 +229,13 @@ pub struct Forward {
     /// Names of the headers that go on, with the values that the client sends; no others ever do. Values in
     /// remote.headers of the same names are for what nobody's request asks. The API key by which a federation lets
     /// somebody in goes on only if its header is named here.
-    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 128)))]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 128)))]
     pub headers: Vec<String>,
 }
 
-/// Whose lists a server's are.
+/// Whose lists those of a server are. User: each caller's own, read with what auth.forward sends of its request when
+/// they are first needed, and kept apart from those of others; a caller is whoever access names, with the values of
+/// those headers. Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CatalogIdentity {
     /// Everybody's.
