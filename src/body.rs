@@ -16,7 +16,7 @@ pub(crate) enum BodyError {
 }
 
 /// Reads a body of at most `limit` bytes; one that comes in a single piece is not copied.
-pub(crate) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+pub(crate) async fn read(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge(limit));
     }
@@ -42,4 +42,15 @@ pub(crate) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Body
     } else {
         more.freeze()
     })
+}
+
+/// Lets go of what still comes of a body, up to `limit` bytes of it.
+pub(crate) async fn discard(body: &mut Incoming, limit: usize) {
+    let mut left = limit;
+    while let Some(Ok(frame)) = body.frame().await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
 }

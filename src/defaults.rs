@@ -82,6 +82,10 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest request body taken from a client.
 pub const REQUEST_BODY_MAX: usize = 4 << 20;
+/// How much of a larger one is let go of before it is refused.
+pub const DISCARDED_BODY_MAX: usize = 16 << 20;
+/// For how long.
+pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest response body taken from an upstream.
 pub const RESPONSE_BODY_MAX: usize = 16 << 20;
 /// Largest SSE event, and largest stdio line, taken from an upstream.
@@ -285,8 +289,8 @@ pub const TOON_GROWTH_MAX: usize = 4;
 
 /// Longest frontmatter of a `SKILL.md`.
 pub const FRONTMATTER_MAX: usize = 64 << 10;
-/// Most bytes of a frontmatter once its aliases are followed.
-pub const FRONTMATTER_EXPANDED_MAX: usize = 1 << 20;
+/// Deepest nesting of a frontmatter; hosts follow no deeper one.
+pub const FRONTMATTER_DEPTH_MAX: usize = 32;
 /// Longest name of a skill (Agent Skills specification).
 pub const SKILL_NAME_MAX: usize = 64;
 /// Most characters of a skill's description (Agent Skills specification).
@@ -306,3 +310,16 @@ pub const SKILL_DEPTH_MAX: usize = 64;
 pub const MEMBER_INSTRUCTIONS_MAX: usize = 2_048;
 /// Most bytes of a federation's instructions; its own are never cut.
 pub const INSTRUCTIONS_MAX: usize = 32 << 10;
+/// Most bytes that a server may say of itself where it is served alone, in its info and in its instructions.
+pub const INTRODUCTION_MAX: usize = 64 << 10;
+/// Catalogs of callers' own, and connections for them, that a federation keeps at a time.
+pub const OWN_CATALOGS_MAX: usize = 1_024;
+/// Bytes of all of them together, about.
+pub const OWN_CATALOGS_BYTES_MAX: usize = 256 << 20;
+/// One that nobody has used for this long is let go of.
+pub const OWN_CATALOG_IDLE: Duration = Duration::from_secs(600);
+/// The same of one whose server does not take what the caller presents: it is tried again all the while.
+pub const OWN_FAILURE_IDLE: Duration = Duration::from_secs(60);
+/// Bytes that merged lists of callers with catalogs of their own take in a federation, about, before they are made anew
+/// each time.
+pub const OWN_INDEXES_BYTES_MAX: usize = 128 << 20;

@@ -22,6 +22,10 @@ pub struct Metrics {
     streams: GaugeVec,
     remote_search_failures: IntCounterVec,
     list_changed_seconds: HistogramVec,
+    own_catalogs: GaugeVec,
+    own_catalogs_opened: IntCounterVec,
+    own_catalogs_evicted: IntCounterVec,
+    list_bytes: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
     upstream_requests: IntCounterVec,
@@ -71,6 +75,10 @@ pub struct FederationMetrics {
     other: MethodMetrics,
     streams: [Gauge; 2],
     list_changed_seconds: Histogram,
+    own_catalogs: Gauge,
+    own_catalogs_opened: IntCounter,
+    own_catalogs_evicted: IntCounter,
+    list_bytes: Gauge,
 }
 
 /// A stream, counted until this is dropped.
@@ -107,6 +115,8 @@ pub struct ServerMetrics {
     complete: GaugeVec,
     items: GaugeVec,
     withheld: Gauge,
+    /// Whether it is one caller's alone, so that it tells nothing of the server as a whole.
+    is_of_caller: bool,
 }
 
 const METHODS: [Method; 14] = [
@@ -188,6 +198,26 @@ impl Metrics {
                 "Time from a change of what a federation lists to its being told on a client's stream.",
                 &["federation"],
             )?,
+            own_catalogs: gauge(
+                "mcpfleet_own_catalogs",
+                "Connections, with catalogs or without, that callers have of their own.",
+                &["federation"],
+            )?,
+            own_catalogs_opened: counter(
+                "mcpfleet_own_catalogs_opened_total",
+                "Connections of callers' own that were opened, since there was none.",
+                &["federation"],
+            )?,
+            own_catalogs_evicted: counter(
+                "mcpfleet_own_catalogs_evicted_total",
+                "Connections of callers' own that had to make room for others.",
+                &["federation"],
+            )?,
+            list_bytes: gauge(
+                "mcpfleet_list_bytes",
+                "Bytes of the descriptors of all tools that a federation lists.",
+                &["federation"],
+            )?,
             upstream_up: gauge(
                 "mcpfleet_upstream_up",
                 "1 while the server can be called, else 0.",
@@ -220,7 +250,7 @@ impl Metrics {
             )?,
             catalog_complete: gauge(
                 "mcpfleet_catalog_complete",
-                "1 if every page of every list of the server was read, 0 if a list was cut.",
+                "1 if every page of every list of the server was read, 0 if a list was cut or answered with an error.",
                 &["server"],
             )?,
             catalog_items: gauge(
@@ -276,6 +306,10 @@ impl Metrics {
             other: method(OTHER),
             streams: STREAMS.map(|kind| self.streams.with_label_values(&[name, kind])),
             list_changed_seconds: self.list_changed_seconds.with_label_values(&[name]),
+            own_catalogs: self.own_catalogs.with_label_values(&[name]),
+            own_catalogs_opened: self.own_catalogs_opened.with_label_values(&[name]),
+            own_catalogs_evicted: self.own_catalogs_evicted.with_label_values(&[name]),
+            list_bytes: self.list_bytes.with_label_values(&[name]),
         }
     }
 
@@ -293,6 +327,7 @@ impl Metrics {
             complete: self.catalog_complete.clone(),
             items: self.catalog_items.clone(),
             withheld: self.catalog_withheld.with_label_values(&[name]),
+            is_of_caller: false,
         }
     }
 
@@ -314,6 +349,10 @@ impl Metrics {
         remove_series(&self.streams, "federation", name);
         remove_series(&self.remote_search_failures, "federation", name);
         remove_series(&self.list_changed_seconds, "federation", name);
+        remove_series(&self.own_catalogs, "federation", name);
+        remove_series(&self.own_catalogs_opened, "federation", name);
+        remove_series(&self.own_catalogs_evicted, "federation", name);
+        remove_series(&self.list_bytes, "federation", name);
     }
 
     /// Removes every series of the server `name`.
@@ -349,10 +388,32 @@ impl FederationMetrics {
 }
 
 impl FederationMetrics {
+    /// Tells how many bytes the descriptors of all listed tools have.
+    pub fn list_bytes(&self, bytes: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "it is as much as fits into memory")]
+        self.list_bytes.set(bytes as f64);
+    }
+
     /// Counts a search that `member` did not answer.
     pub fn remote_search_failed(&self, member: &str, reason: &'static str) {
         let labels = [self.name.as_str(), member, reason];
         self.remote_search_failures.with_label_values(&labels).inc();
+    }
+
+    /// Tells how many connections callers have of their own.
+    pub fn own_catalogs(&self, count: usize) {
+        #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
+        self.own_catalogs.set(count as f64);
+    }
+
+    /// Counts that one was opened.
+    pub fn own_catalog_opened(&self) {
+        self.own_catalogs_opened.inc();
+    }
+
+    /// Counts that so many had to make room for others.
+    pub fn own_catalogs_evicted(&self, count: usize) {
+        self.own_catalogs_evicted.inc_by(count as u64);
     }
 
     /// Counts a stream for as long as what is given lives.
@@ -392,13 +453,28 @@ impl SessionMetrics {
 }
 
 impl ServerMetrics {
+    /// The same for connections of one caller: they count, but tell nothing of how the server is to all.
+    #[must_use]
+    pub fn of_caller(self) -> Self {
+        Self {
+            is_of_caller: true,
+            ..self
+        }
+    }
+
     /// Tells whether the server can be called now.
     pub fn up(&self, up: bool) {
+        if self.is_of_caller {
+            return;
+        }
         self.up.set(f64::from(u8::from(up)));
     }
 
     /// Tells how many sessions with the server, or processes of it, callers have of their own.
     pub fn lanes(&self, count: usize) {
+        if self.is_of_caller {
+            return;
+        }
         #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
         self.lanes.set(count as f64);
     }
@@ -425,12 +501,18 @@ impl ServerMetrics {
 
     /// Tells whether all of its lists were read to their ends.
     pub fn complete(&self, complete: bool) {
+        if self.is_of_caller {
+            return;
+        }
         let gauge = self.complete.with_label_values(&[self.name.as_str()]);
         gauge.set(f64::from(u8::from(complete)));
     }
 
     /// Tells how many entries the server lists.
     pub fn items(&self, list: List, count: usize) {
+        if self.is_of_caller {
+            return;
+        }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
         self.items
             .with_label_values(&[self.name.as_str(), list.member()])
@@ -439,6 +521,9 @@ impl ServerMetrics {
 
     /// Tells how many tools the server lists that are not offered.
     pub fn withheld(&self, count: usize) {
+        if self.is_of_caller {
+            return;
+        }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
         self.withheld.set(count as f64);
     }
@@ -489,6 +574,7 @@ mod tests {
                 .request(Some(Method::ToolsCall), Outcome::Ok, Duration::from_millis(1));
         }
         let streams = metrics.federation("default/b");
+        streams.list_bytes(4_096);
         let open = streams.stream(StreamKind::Session);
         open.list_changed(Duration::from_millis(1));
         drop(streams.stream(StreamKind::Subscription));
@@ -504,6 +590,7 @@ mod tests {
             r#"mcpfleet_streams{federation="default/b",kind="session"} 1"#,
             r#"mcpfleet_streams{federation="default/b",kind="subscription"} 0"#,
             r#"mcpfleet_list_changed_seconds_count{federation="default/b"} 1"#,
+            r#"mcpfleet_list_bytes{federation="default/b"} 4096"#,
         ] {
             assert!(page(&metrics).contains(line), "{line}");
         }

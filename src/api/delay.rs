@@ -88,7 +88,7 @@ pub(super) fn delay() -> Rule {
     Rule::new("self.matches('^-?([0-9]{1,9}([.][0-9]{1,3})?(ms|s|m|h))+$')").message(RULE)
 }
 
-const RULE: &str = "must be a duration, such as 0s, 500ms or 10s, or -1s for never";
+const RULE: &str = "must be a duration, such as 0s, 500ms or 10s, or -1s";
 
 #[cfg(test)]
 mod tests {

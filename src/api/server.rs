@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::Condition;
 use super::delay::{Delay, delay};
 use super::duration::Duration;
-use super::source::{ContainerSource, PackageSource, RemoteSource};
+use super::source::{ContainerSource, PackageSource, RESERVED_HEADERS, RemoteSource};
 use crate::mcp::Revision;
 
 /// What the server is: exactly one of container, package and remote; and how it is used.
@@ -51,7 +51,15 @@ use crate::mcp::Revision;
            (has(self.container) && self.container.transport.type == 'SSE'))"
     )
     .message("SSE is a transport of Legacy servers; set era to Auto or Legacy, or transport.type to StreamableHTTP")
-    .field_path(".protocol.era")
+    .field_path(".protocol.era"),
+    validation = Rule::new("!has(self.auth) || !has(self.__package__)")
+        .message("a package is a process, which gets no headers; remove auth, or use a server that is reached over HTTP")
+        .field_path(".auth"),
+    validation = Rule::new("!has(self.cache) || !has(self.cache.identity) || self.cache.identity != 'User' \
+                            || has(self.auth)")
+        .message("identity: User needs auth.forward, without which the server cannot tell who asks; set \
+                  auth.forward.headers, or remove identity")
+        .field_path(".cache.identity")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MCPServerSpec {
@@ -72,6 +80,9 @@ pub struct MCPServerSpec {
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+    /// With whose credentials the server is asked, other than those in remote.headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
     /// Which protocol is spoken with the server; the gateway finds out by itself where this is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
@@ -155,11 +166,11 @@ pub struct Timeouts {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub connect: Option<Duration>,
-    /// Reading one list of the server. Default 10s.
+    /// Reading one page of a list of the server. Default 10s, also for 0s; -1s for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = duration())]
-    pub list: Option<Duration>,
+    #[x_kube(validation = delay())]
+    pub list: Option<Delay>,
     /// One tool call or prompt. No limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
@@ -177,7 +188,8 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cache {
-    /// Lists that are so old are read again, at most once a second. Default 60s; -1s for never.
+    /// Lists that are so old are read again, at most once a second. Default 60s, also for 0s. -1s: they are never
+    /// taken for fresh, and read again every second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
@@ -188,6 +200,48 @@ pub struct Cache {
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
     pub stale_for: Option<Delay>,
+    /// Whose lists they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<CatalogIdentity>,
+}
+
+/// With whose credentials a server is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Auth {
+    /// With those of whoever calls, as they present them.
+    pub forward: Forward,
+}
+
+/// What of a client's request goes on to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.headers.size() > 0")
+        .message("name at least one header, for example Authorization, or remove auth")
+        .field_path(".headers"),
+    validation = Rule::new("self.headers.all(name, name.matches(\"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$\"))")
+        .message("each must be a header name, for example Authorization")
+        .field_path(".headers"),
+    validation = not_forwarded()
+)]
+pub struct Forward {
+    /// Names of the headers that go on, with the values that the client sends; no others ever do. Values in
+    /// remote.headers of the same names are for what nobody's request asks. The API key by which a federation lets
+    /// somebody in goes on only if its header is named here.
+    #[schemars(length(max = 16), inner(length(min = 1, max = 128)))]
+    pub headers: Vec<String>,
+}
+
+/// Whose lists those of a server are. User: each caller's own, read with what auth.forward sends of its request when
+/// they are first needed, and kept apart from those of others; a caller is whoever access names, with the values of
+/// those headers. Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CatalogIdentity {
+    /// Everybody's.
+    Shared,
+    /// Each caller's own.
+    User,
 }
 
 /// What is done with lists that cannot be offered as they are.
@@ -316,12 +370,13 @@ pub struct CatalogStatus {
     /// Skills.
     #[serde(default)]
     pub skills: i64,
-    /// True: every page of every list was read.
+    /// True: every page of every list was read. False: a list was cut, or is answered with an error.
     pub complete: bool,
     /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Entries that the server lists and that are not offered to clients; at most 100 are named.
+    /// Entries that the server lists and that are not offered to clients, and lists that it answers with an error; at most
+    /// 100 are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub withheld: Vec<WithheldTool>,
@@ -330,10 +385,10 @@ pub struct CatalogStatus {
     pub truncated: i64,
 }
 
-/// A tool, resource, template, prompt or skill that is not offered to clients.
+/// A tool, resource, template, prompt or skill that is not offered to clients, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldTool {
-    /// Its name or URI.
+    /// Its name or URI, or the method of a list, such as `prompts/list`.
     pub name: String,
     /// What is wrong with it.
     pub reason: String,
@@ -349,6 +404,41 @@ fn yes() -> bool {
 
 fn is_zero(number: &i64) -> bool {
     *number == 0
+}
+
+/// Of headers that go on: those of one hop, and those that the gateway sets itself, do not.
+fn not_forwarded() -> Rule {
+    let names: Vec<&str> = RESERVED_HEADERS.into_iter().chain(OWN_HEADERS).collect();
+    Rule::new(format!(
+        "self.headers.all(name, !(name.lowerAscii() in ['{}']) && !name.lowerAscii().startsWith('mcp-'))",
+        names.join("', '")
+    ))
+    .message("one of them is of one connection only, or is set by the gateway itself; remove it")
+    .field_path(".headers")
+}
+
+/// Headers that are for one connection (RFC 9110 section 7.6.1), or that the gateway sets itself, beside those that
+/// nobody sets.
+const OWN_HEADERS: [&str; 14] = [
+    "accept-encoding",
+    "content-encoding",
+    "expect",
+    "keep-alive",
+    "origin",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "user-agent",
+    "x-mcp-resource-fanout-hop",
+    "x-mcp-show-all",
+];
+
+/// Whether a header of this name, in lower case, can go on to a server.
+pub fn is_forwarded(name: &str) -> bool {
+    !RESERVED_HEADERS.contains(&name) && !OWN_HEADERS.contains(&name) && !name.starts_with("mcp-")
 }
 
 /// A duration as Go writes it; what this lets through is what [`Duration`] reads.

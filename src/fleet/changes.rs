@@ -124,6 +124,12 @@ impl Changes {
         });
     }
 
+    /// What some may see has changed.
+    pub fn tell_lists(&self) {
+        let coalesce = self.seen.borrow().coalesce;
+        self.tell(true, false, coalesce);
+    }
+
     /// It is not served any more.
     pub fn end(&self) {
         self.seen.send_modify(|seen| seen.news.gone = true);

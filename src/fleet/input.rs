@@ -1,7 +1,6 @@
 //! From an object to what the planner needs of it: the parts that a cluster and one machine share.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use kube::core::ObjectMeta;
@@ -10,21 +9,22 @@ use super::access::Access;
 use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
 use super::reference::{Reference, References};
 use super::skills::SkillsPlan;
+use super::waits;
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
-use crate::api::server::{Cache, OnInvalid, Protocol, ProtocolEra, Timeouts as TimeoutSpec};
+use crate::api::server::{Cache, CatalogIdentity, OnInvalid, Protocol, ProtocolEra, is_forwarded};
 use crate::api::source::{ContainerTransportType, Header, RemoteSource, RemoteTransportType};
-use crate::api::{Delay, MCPFederation, MCPServer, REFRESH_AT};
-use crate::defaults;
+use crate::api::{MCPFederation, MCPServer, REFRESH_AT};
 use crate::mcp::{Era, Revision};
-use crate::upstream::{Endpoint, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
-
-/// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
-const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+use crate::upstream::{Endpoint, Forwarding, Freshness, HttpEndpoint, HttpTransport, Pin, Terms, Timeouts};
 
 /// The planner's view of `server`, which is reached at `endpoint`.
 pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) -> ServerInput {
     let metadata = &server.metadata;
     let policy = server.spec.federation.as_ref();
+    let (forwards, wrong) = match forwarding(server) {
+        Ok(forwards) => (forwards, None),
+        Err(unresolved) => (None, Some(unresolved)),
+    };
     ServerInput {
         key: ObjectKey::new(
             metadata.namespace.as_deref().unwrap_or_default(),
@@ -34,16 +34,43 @@ pub fn server_input(server: &MCPServer, endpoint: Result<Endpoint, Unresolved>) 
         allowed_namespaces: policy.map(|p| p.allowed_namespaces.clone()).unwrap_or_default(),
         disabled: server.spec.disabled,
         terms: Terms {
-            timeouts: timeouts(server.spec.timeouts.as_ref()),
+            timeouts: waits::timeouts(server.spec.timeouts.as_ref(), Timeouts::default()),
             pin: pin(server.spec.protocol.as_ref()),
             transport: transport(server),
             notifications: server.spec.notifications.as_ref().is_none_or(|own| own.enabled),
             freshness: freshness(server.spec.cache.as_ref()),
             withholds_whole: withholds_whole(server),
+            lists: !forwards.as_ref().is_some_and(|own| own.own_lists),
+            forwards,
         },
         refresh: refresh_marks(server),
-        endpoint,
+        endpoint: endpoint.and_then(|endpoint| wrong.map_or(Ok(endpoint), Err)),
     }
+}
+
+/// What of callers' requests goes on to `server`, if anything does.
+///
+/// # Errors
+/// Says which header cannot go on.
+fn forwarding(server: &MCPServer) -> Result<Option<Forwarding>, Unresolved> {
+    let Some(auth) = &server.spec.auth else { return Ok(None) };
+    let name = |name: &String| {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
+        parsed
+            .filter(|name| is_forwarded(name.as_str()))
+            .ok_or_else(|| Unresolved {
+                reason: "InvalidHeader",
+                message: format!("spec.auth.forward.headers: {name:?} cannot go on to a server; remove it"),
+            })
+    };
+    let mut headers: Vec<HeaderName> = auth.forward.headers.iter().map(name).collect::<Result<_, _>>()?;
+    headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    headers.dedup();
+    let identity = server.spec.cache.as_ref().and_then(|cache| cache.identity);
+    Ok(Some(Forwarding {
+        headers,
+        own_lists: identity != Some(CatalogIdentity::Shared),
+    }))
 }
 
 fn withholds_whole(server: &MCPServer) -> bool {
@@ -57,6 +84,7 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     FederationInput {
         key: ObjectKey::new(namespace, metadata.name.as_deref().unwrap_or_default()),
+        uid: metadata.uid.clone(),
         access: Access::resolve(&federation.spec, namespace, references),
         refresh: refresh_at(metadata),
         skills: SkillsPlan::resolve(&federation.spec, namespace, references),
@@ -64,40 +92,10 @@ pub fn federation_input(federation: &MCPFederation, references: &References) -> 
     }
 }
 
-/// The waits of a manifest over the defaults. Zero means the default, and no limit for a call.
-pub fn timeouts(spec: Option<&TimeoutSpec>) -> Timeouts {
-    let default = Timeouts::default();
-    let Some(spec) = spec else {
-        return default;
-    };
-    let given = |duration: Option<crate::api::Duration>| {
-        let duration = Duration::from(duration?);
-        (!duration.is_zero()).then(|| duration.min(TIMEOUT_MAX))
-    };
-    Timeouts {
-        connect: given(spec.connect).unwrap_or(default.connect),
-        list: given(spec.list).unwrap_or(default.list),
-        call: given(spec.call),
-        resource: given(spec.resource).unwrap_or(default.resource),
-    }
-}
-
 /// How fresh a manifest wants lists to be, over the defaults.
 fn freshness(spec: Option<&Cache>) -> Freshness {
-    let default = Freshness::default();
-    let Some(spec) = spec else { return default };
-    let bounded = |duration: Duration| duration.min(TIMEOUT_MAX);
-    Freshness {
-        ttl: match spec.ttl.map(Delay::length) {
-            None => default.ttl,
-            Some(Some(ttl)) => Some(bounded(ttl).max(defaults::REREAD_PAUSE)),
-            Some(None) => None,
-        },
-        stale_for: match spec.stale_for.map(Delay::length) {
-            None => default.stale_for,
-            Some(stale_for) => bounded(stale_for.unwrap_or(TIMEOUT_MAX)),
-        },
-    }
+    let (ttl, stale_for) = spec.map_or((None, None), |cache| (cache.ttl, cache.stale_for));
+    waits::freshness(ttl, stale_for, Freshness::default())
 }
 
 /// What has the lists of `server` read again when it appears: another value of the annotation, and the end of a rollout,
@@ -281,27 +279,6 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_are_taken_and_bounded() {
-        let spec = serde_json::from_value(json!({"connect": "0s", "call": "1h30m", "list": "90000h"})).unwrap();
-        let timeouts = timeouts(Some(&spec));
-        assert_eq!(timeouts.connect, Timeouts::default().connect);
-        assert_eq!(timeouts.call, Some(Duration::from_secs(5400)));
-        assert_eq!(timeouts.list, TIMEOUT_MAX);
-    }
-
-    #[test]
-    fn how_fresh_lists_are_kept_is_taken_and_bounded() {
-        let of = |cache: serde_json::Value| freshness(Some(&serde_json::from_value(cache).unwrap()));
-        let seconds = Duration::from_secs;
-        assert_eq!(of(json!({})), Freshness::default());
-        assert_eq!(of(json!({"ttl": "-1s"})).ttl, None);
-        assert_eq!(of(json!({"ttl": "5m"})).ttl, Some(seconds(300)));
-        assert_eq!(of(json!({"ttl": "1ms"})).ttl, Some(seconds(1)));
-        assert_eq!(of(json!({"staleFor": "0s"})).stale_for, Duration::ZERO);
-        assert_eq!(of(json!({"staleFor": "99999h"})).stale_for, TIMEOUT_MAX);
-    }
-
-    #[test]
     fn lists_are_read_again_when_somebody_asks_and_when_a_rollout_is_over() {
         let marks = |container: bool, annotation: Option<&str>, reconciling: Option<&str>| {
             let source = if container {
@@ -325,6 +302,57 @@ mod tests {
         for over in [None, Some("False")] {
             assert_eq!(marks(true, None, over).len(), 1);
         }
+    }
+
+    #[test]
+    fn named_headers_go_on_and_no_others_can_be_named() {
+        let of = |headers: serde_json::Value, identity: serde_json::Value| {
+            let spec = json!({
+                "remote": {"url": "http://example.com/mcp"}, "auth": {"forward": {"headers": headers}},
+                "cache": {"identity": identity},
+            });
+            forwarding(&server(&spec)).map(Option::unwrap)
+        };
+        let own = of(json!(["X-User", "Authorization", "x-user"]), json!(null)).unwrap();
+        assert_eq!(own.headers, ["authorization", "x-user"]);
+        assert!(own.own_lists);
+        assert!(!of(json!(["cookie"]), json!("Shared")).unwrap().own_lists);
+        for wrong in [
+            "",
+            "a b",
+            "Host",
+            "Mcp-Session-Id",
+            "mcp-param-x",
+            "TE",
+            "Connection",
+            "X-MCP-Show-All",
+        ] {
+            let unresolved = of(json!(["X-User", wrong]), json!("User")).unwrap_err();
+            assert_eq!(unresolved.reason, "InvalidHeader", "{wrong}");
+        }
+        let spec = json!({
+            "remote": {"url": "http://example.com/mcp"}, "auth": {"forward": {"headers": ["host"]}},
+        });
+        let endpoint = endpoint(&spec["remote"], &References::default());
+        assert!(server_input(&server(&spec), endpoint).endpoint.is_err());
+        assert_eq!(
+            forwarding(&server(&json!({"remote": {"url": "http://a.b/"}}))),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn lists_of_all_members_are_read_again_when_somebody_asks_it_of_the_federation() {
+        let object = json!({
+            "apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation",
+            "metadata": {"name": "fed", "namespace": "team", "annotations": {"mcpfleet.dev/refresh-at": "now"}},
+            "spec": {"access": {"anonymous": {}}},
+        });
+        let mut federation: MCPFederation = serde_json::from_value(object).unwrap();
+        let marked = |federation: &MCPFederation| federation_input(federation, &References::default()).refresh;
+        assert_eq!(marked(&federation).as_deref(), Some("now"));
+        federation.metadata.annotations = Some([("other".to_owned(), "now".to_owned())].into());
+        assert_eq!(marked(&federation), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::access::Access;
 use super::discovery::DiscoveryPlan;
 use super::extensions;
 use super::identity::IdentityPlan;
+use super::origins::OriginPlan;
 use super::protocol::ProtocolPlan;
 use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
@@ -56,6 +57,8 @@ pub struct ServerInput {
 pub struct FederationInput {
     /// Its namespace and name.
     pub key: ObjectKey,
+    /// What tells its object from all others anywhere, if it is one of a cluster.
+    pub uid: Option<String>,
     /// What its object says.
     pub spec: MCPFederationSpec,
     /// Who may connect.
@@ -101,10 +104,14 @@ pub struct ServerPlan {
 /// One federation to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FederationPlan {
+    /// What tells it from all others anywhere, if anything does.
+    pub uid: Option<String>,
     /// Its members: higher priority first, then by name.
     pub members: Vec<MemberPlan>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
@@ -129,6 +136,8 @@ pub struct FederationPlan {
     pub identity: IdentityPlan,
     /// Most entries of one page of a list; 0 for all.
     pub page_size: usize,
+    /// Most catalogs of callers' own that are kept at a time.
+    pub own_catalogs: usize,
 }
 
 /// Sessions of a federation's Legacy clients.
@@ -234,6 +243,11 @@ impl MemberPlan {
             server: self.server.clone(),
             variation: self.variation,
         }
+    }
+
+    /// Whether its skills are offered.
+    pub fn has_skills(&self) -> bool {
+        matches!(self.skills, Ok(Some(_)))
     }
 
     /// What of it is left out, and why, for a person.
@@ -351,8 +365,10 @@ fn plan_federation(
     members.sort_by(in_order);
     mark_prefix_conflicts(&mut members);
     FederationPlan {
+        uid: federation.uid.clone(),
         members,
         access: federation.access.clone(),
+        origins: OriginPlan::of(&federation.spec),
         protocol: ProtocolPlan::of(&federation.spec),
         sessions: SessionPlan::of(&federation.spec),
         streams: StreamPlan::of(&federation.spec),
@@ -370,6 +386,7 @@ fn plan_federation(
         skill_problems: federation.skills.problems.clone(),
         identity: IdentityPlan::of(&federation.key.name, &federation.spec),
         page_size: page_size(&federation.spec),
+        own_catalogs: own_catalogs(&federation.spec),
     }
 }
 
@@ -409,6 +426,12 @@ fn page_size(spec: &MCPFederationSpec) -> usize {
     said.and_then(|size| usize::try_from(size).ok()).unwrap_or(0)
 }
 
+fn own_catalogs(spec: &MCPFederationSpec) -> usize {
+    let said = spec.limits.as_ref().and_then(|limits| limits.cache_entries);
+    said.and_then(|most| usize::try_from(most).ok())
+        .unwrap_or(defaults::OWN_CATALOGS_MAX)
+}
+
 /// Higher priority first, then by name.
 fn in_order(a: &MemberPlan, b: &MemberPlan) -> Ordering {
     (b.priority, &a.name, &a.server).cmp(&(a.priority, &b.name, &b.server))
@@ -433,10 +456,7 @@ fn expand(
         let prefix = member.prefix.clone().unwrap_or_else(|| reference.name.clone());
         return vec![MemberPlan {
             name: member.name.clone(),
-            variation: Variation::of(
-                member,
-                servers.get(&key).and_then(|server| server.endpoint.as_ref().ok()),
-            ),
+            variation: Variation::of(member, servers.get(&key).copied()),
             server: key,
             skills: skill_prefix(member, &prefix),
             prefix,
@@ -454,7 +474,7 @@ fn expand(
         .map(|s| MemberPlan {
             name: s.key.name.clone(),
             server: s.key.clone(),
-            variation: Variation::of(member, s.endpoint.as_ref().ok()),
+            variation: Variation::of(member, Some(s)),
             skills: skill_prefix(member, &s.key.name),
             prefix: s.key.name.clone(),
             priority,

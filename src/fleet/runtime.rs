@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +21,15 @@ use super::observation::{
     FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
     server_info,
 };
-use super::plan::{FederationPlan, FleetPlan, ObjectKey, PlanInput, ServerPlan, plan};
+use super::own::{Own, OwnMember, Pool};
+use super::plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, plan};
 use super::snapshot::{Alone, Federation, Fleet, Member, Offers};
 use super::variation::{UpstreamKey, Variation};
 use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
+use crate::mcp::Mark;
 use crate::metrics::{FederationMetrics, Metrics};
-use crate::upstream::{Health, State, Upstream};
+use crate::upstream::{Error, Health, Introduction, State, Upstream};
 
 /// Which federation is served at the bare path `/mcp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +65,7 @@ impl Runtime {
             changed: Arc::new(Notify::new()),
             upstreams: BTreeMap::new(),
             federations: BTreeMap::new(),
+            unique: format!("{:x}", RandomState::new().build_hasher().finish()),
             stopping: TaskTracker::new(),
         };
         let task = tokio::spawn(keeper.run(input, stop.clone()));
@@ -100,6 +104,8 @@ struct Keeper {
     changed: Arc<Notify>,
     upstreams: BTreeMap<UpstreamKey, Held>,
     federations: BTreeMap<ObjectKey, Served>,
+    /// What tells federations without an object from those of other processes.
+    unique: String,
     stopping: TaskTracker,
 }
 
@@ -112,8 +118,11 @@ struct Served {
 
 /// What of a federation outlives a snapshot.
 struct Lasting {
+    mark: Mark,
     changes: Arc<Changes>,
     metrics: Arc<FederationMetrics>,
+    /// What callers have for themselves, if they have anything.
+    own: Option<Arc<Pool>>,
 }
 
 /// What a member is served from. What is replaced whole is compared by identity.
@@ -124,6 +133,9 @@ struct MemberInput {
     offers: Offers,
     /// How to use it, as its server says.
     instructions: Option<Arc<str>>,
+    introduction: Introduction,
+    /// How it is held, where callers have it for themselves.
+    own: Option<ServerPlan>,
 }
 
 impl Keeper {
@@ -146,6 +158,9 @@ impl Keeper {
                     sleep(defaults::COALESCE).await;
                 }
             }
+        }
+        for (_, served) in std::mem::take(&mut self.federations) {
+            self.close_own(&served);
         }
         for (_, held) in std::mem::take(&mut self.upstreams) {
             held.into_upstreams().for_each(|upstream| self.let_go(upstream));
@@ -182,7 +197,7 @@ impl Keeper {
                 metrics,
             ));
             self.forward_changes(&upstream);
-            let patience = server.terms.timeouts.connect + server.terms.timeouts.list;
+            let patience = server.terms.patience();
             match self.upstreams.entry(key.clone()) {
                 Entry::Vacant(place) => drop(place.insert(Held::new(server.clone(), upstream))),
                 Entry::Occupied(mut place) => {
@@ -225,10 +240,17 @@ impl Keeper {
             .values_mut()
             .filter_map(|held| held.settle(now))
             .collect();
+        // As they are before what follows, so that none is told to be ready which is not served yet.
+        let servers = self.observed_servers();
         self.serve_all(planned);
         // Not before others serve in their places.
         replaced.into_iter().for_each(|upstream| self.let_go(upstream));
-        let observed = self.observations();
+        let federations = self.federations.iter();
+        let federations = federations.map(|(key, served)| (key.clone(), observe_federation(served)));
+        let observed = Observations {
+            federations: federations.collect(),
+            servers,
+        };
         self.observe.send_if_modified(|known| {
             let differs = **known != observed;
             if differs {
@@ -271,6 +293,15 @@ impl Keeper {
         }
         for served in ended {
             served.federation.changes.end();
+            self.close_own(&served);
+        }
+    }
+
+    /// Stops what callers have for themselves of a federation that is served no longer.
+    fn close_own(&self, served: &Served) {
+        if let Some(own) = &served.federation.own {
+            let pool = Arc::clone(own.pool());
+            self.stopping.spawn(async move { pool.close().await });
         }
     }
 
@@ -283,13 +314,19 @@ impl Keeper {
                 if member.problem.is_some() {
                     return MemberInput::default();
                 }
-                let Some(serving) = self.upstreams.get(&member.upstream()).map(Held::serving) else {
+                let Some(held) = self.upstreams.get(&member.upstream()) else {
                     return MemberInput::default();
                 };
+                let serving = held.serving();
                 let state = serving.state();
                 let peer = state.peer.as_deref();
+                if held.plan.terms.forwards.is_some() {
+                    return MemberInput::of_callers(&held.plan, &state, member);
+                }
                 MemberInput {
+                    own: None,
                     instructions: peer.and_then(|peer| peer.instructions.clone()),
+                    introduction: peer.map(|peer| peer.introduction.clone()).unwrap_or_default(),
                     upstream: Some(Arc::clone(&serving.upstream)),
                     catalog: state.catalog.clone(),
                     offers: peer
@@ -302,16 +339,29 @@ impl Keeper {
         if known.is_some_and(|served| served.plan == *planned && served.inputs == inputs) {
             return None;
         }
-        let lasting = match known {
+        let mark = Mark::new(planned.uid.as_deref().unwrap_or(&self.unique), &key.to_string());
+        let mut lasting = match known {
             Some(served) => Lasting {
+                mark,
                 changes: Arc::clone(&served.federation.changes),
                 metrics: Arc::clone(&served.federation.metrics),
+                own: served.federation.own.as_ref().map(|own| Arc::clone(own.pool())),
             },
             None => Lasting {
+                mark,
                 changes: Arc::new(Changes::start(planned.streams.coalesce)),
                 metrics: Arc::new(self.metrics.federation(&key.to_string())),
+                own: None,
             },
         };
+        if inputs.iter().any(|input| input.own.is_some()) {
+            lasting.own.get_or_insert_with(|| {
+                let (changes, metrics) = (Arc::clone(&lasting.changes), Arc::clone(&lasting.metrics));
+                Pool::start(changes, metrics, Arc::clone(&self.metrics))
+            });
+        } else if let Some(served) = known {
+            self.close_own(served);
+        }
         let served = Served {
             plan: planned.clone(),
             federation: Arc::new(build(key, planned, &inputs, lasting)),
@@ -329,18 +379,12 @@ impl Keeper {
         key.map(ObjectKey::to_string)
     }
 
-    fn observations(&self) -> Observations {
+    fn observed_servers(&self) -> BTreeMap<ObjectKey, ServerObservation> {
         let servers = self.upstreams.iter();
         // Of a server that is told which its owner means.
         let servers = servers.filter(|(key, _)| key.variation == Variation::default());
         let servers = servers.map(|(key, held)| (key.server.clone(), observe_server(&held.plan, &held.state())));
-        let servers = servers.collect();
-        let federations = self
-            .federations
-            .iter()
-            .map(|(key, served)| (key.clone(), observe_federation(served)))
-            .collect();
-        Observations { servers, federations }
+        servers.collect()
     }
 }
 
@@ -359,17 +403,24 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
             server: member.server.name.clone(),
             prefix: member.prefix.clone(),
             skills: member.skills.clone().unwrap_or_default().into(),
-            catalog: input.catalog.clone(),
+            catalog: input
+                .catalog
+                .as_ref()
+                .map(|catalog| Catalog::without(catalog, lasting.mark)),
         })
         .collect();
+    let own = own(planned, inputs, lasting.own);
     let started = Instant::now();
-    let index = Index::build(planned.index.clone(), catalogs);
+    let index = Arc::new(Index::build(planned.index.clone(), catalogs));
     let micros = started.elapsed().as_micros();
     tracing::debug!(federation = %key, micros, "built the index");
+    lasting.metrics.list_bytes(index.tools_bytes());
     let members = planned.members.iter().zip(inputs);
     Federation {
         name: key.to_string(),
+        mark: lasting.mark,
         access: planned.access.clone(),
+        origins: planned.origins.clone(),
         protocol: planned.protocol,
         sessions: planned.sessions,
         streams: planned.streams,
@@ -381,9 +432,14 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
                 upstream: input.upstream.clone(),
                 offers: input.offers,
                 instructions: input.instructions.clone(),
+                introduction: input.introduction.clone(),
             })
             .collect(),
         alone: Alone::of(inputs.len()),
+        is_alone: false,
+        is_private: own.as_ref().is_some_and(Own::has_lists),
+        own,
+        absent: Vec::new(),
         index,
         discovery: planned.discovery,
         offers: inputs
@@ -400,6 +456,18 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
         changes: lasting.changes,
         metrics: lasting.metrics,
     }
+}
+
+/// What callers of the federation have for themselves, held in `pool`.
+fn own(planned: &FederationPlan, inputs: &[MemberInput], pool: Option<Arc<Pool>>) -> Option<Own> {
+    let members = planned.members.iter().zip(inputs).enumerate();
+    let own = members.filter_map(|(place, (member, input))| {
+        OwnMember::of(place, member.upstream(), input.own.as_ref()?, member.has_skills())
+    });
+    let own: Vec<OwnMember> = own.collect();
+    let others = inputs.iter().filter(|input| input.own.is_none());
+    let offers = others.fold(Offers::of_own(planned), |all, input| all.or(input.offers));
+    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, offers))
 }
 
 /// What the federation says of how to use it, with what the servers of its members say.
@@ -422,6 +490,24 @@ impl Served {
     }
 }
 
+impl MemberInput {
+    /// What all callers see of a member that they have for themselves: what it offers at all, and its lists where those
+    /// are everybody's. None of their requests goes over the connection that reads those.
+    fn of_callers(plan: &ServerPlan, state: &State, member: &MemberPlan) -> Self {
+        let peer = state.peer.as_deref();
+        let catalog = state.catalog.clone().filter(|_| plan.terms.lists);
+        let offers = peer.map_or_else(Offers::default, |peer| Offers::of(peer, catalog.as_deref()));
+        Self {
+            upstream: None,
+            catalog,
+            offers: offers.for_member(member),
+            instructions: peer.and_then(|peer| peer.instructions.clone()),
+            introduction: peer.map(|peer| peer.introduction.clone()).unwrap_or_default(),
+            own: Some(plan.clone()),
+        }
+    }
+}
+
 impl PartialEq for MemberInput {
     fn eq(&self, other: &Self) -> bool {
         fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
@@ -435,6 +521,8 @@ impl PartialEq for MemberInput {
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && self.offers == other.offers
             && self.instructions == other.instructions
+            && self.introduction == other.introduction
+            && self.own == other.own
     }
 }
 
@@ -444,6 +532,8 @@ fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
         state: match &state.health {
             Health::Connecting => UpstreamState::Connecting,
             Health::Ready => UpstreamState::Ready,
+            // It is there, and wants to know who asks, which callers tell it.
+            Health::Failed(Error::Auth(_)) if !plan.terms.lists => UpstreamState::Ready,
             Health::Failed(error) => UpstreamState::Failed {
                 reason: error.reason(),
                 message: error.to_string(),
@@ -451,7 +541,11 @@ fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
         },
         transport: state.peer.as_ref().map(|peer| peer.transport.as_str()),
         server_info: state.peer.as_deref().map(server_info),
-        catalog: state.catalog.as_deref().map(catalog_status),
+        catalog: state
+            .catalog
+            .as_deref()
+            .filter(|_| plan.terms.lists)
+            .map(catalog_status),
     }
 }
 

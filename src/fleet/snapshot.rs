@@ -1,6 +1,6 @@
 //! The immutable snapshot that requests are served from.
 
-mod alone;
+pub mod alone;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -10,14 +10,16 @@ pub use self::alone::Alone;
 use super::access::Access;
 use super::changes::Changes;
 use super::discovery::DiscoveryPlan;
+use super::origins::OriginPlan;
+use super::own::{Absent, Own};
 use super::plan::{FederationPlan, MemberPlan, SessionPlan};
 use super::protocol::ProtocolPlan;
 use super::streams::StreamPlan;
 use crate::api::federation::Encoding;
 use crate::index::{Audience, Catalog, Index, SkillPrefix, instructions};
-use crate::mcp::{Era, apps};
+use crate::mcp::{Era, Mark, apps};
 use crate::metrics::FederationMetrics;
-use crate::upstream::{Peer, Skills, Upstream};
+use crate::upstream::{Introduction, Peer, Skills, Upstream};
 
 /// Everything that is served now; swapped whole.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub struct Fleet {
 pub struct Federation {
     /// `namespace/name`.
     pub name: String,
+    /// What other gateways know it by.
+    pub mark: Mark,
     /// What it says of itself to clients, as JSON.
     pub server_info: String,
     /// How to use it, for a client's model, with what its servers say; empty where nobody says.
@@ -39,6 +43,8 @@ pub struct Federation {
     pub own_instructions: Option<String>,
     /// Who may connect.
     pub access: Access,
+    /// Which web pages may call.
+    pub origins: OriginPlan,
     /// What it speaks with them.
     pub protocol: ProtocolPlan,
     /// Sessions of its Legacy clients.
@@ -48,7 +54,7 @@ pub struct Federation {
     /// Its members, in the order that the index counts them.
     pub members: Vec<Member>,
     /// What clients see.
-    pub index: Index,
+    pub index: Arc<Index>,
     /// How they find what is not listed.
     pub discovery: DiscoveryPlan,
     /// Which clients show user interfaces.
@@ -69,6 +75,15 @@ pub struct Federation {
     pub metrics: Arc<FederationMetrics>,
     /// Each member as a federation of its own.
     pub alone: Alone,
+    /// Whether it is one: then its server speaks for itself.
+    pub is_alone: bool,
+    /// The members that callers have for themselves, if there are any. Then this is what all callers see alike, and
+    /// nothing goes to those members from here.
+    pub own: Option<Own>,
+    /// Whether callers see lists of their own in it.
+    pub is_private: bool,
+    /// The members of which a caller, whose view this is, has no lists.
+    pub absent: Vec<Absent>,
 }
 
 /// What members do beside what they list: one that does it is enough.
@@ -101,6 +116,8 @@ pub struct Member {
     pub offers: Offers,
     /// How to use the server, as it says.
     pub instructions: Option<Arc<str>>,
+    /// What it says of itself where it is served alone.
+    pub introduction: Introduction,
 }
 
 impl Federation {
@@ -110,10 +127,13 @@ impl Federation {
         if rules.is_empty() {
             return Cow::Borrowed(&self.instructions);
         }
-        let seen = self
+        let mut seen = self
             .members
             .iter()
             .filter(|member| rules.touching(&member.name).meets(audience.rules));
+        if self.is_alone {
+            return Cow::Borrowed(seen.next().map_or("", |_| &self.instructions));
+        }
         let said = seen.filter_map(|member| Some((member.name.as_str(), member.instructions.as_deref()?)));
         Cow::Owned(instructions::compose(self.own_instructions.as_deref(), said))
     }
@@ -147,7 +167,12 @@ impl Offers {
     /// Those of them that a member contributes which is planned so.
     #[must_use]
     pub fn for_member(self, planned: &MemberPlan) -> Self {
-        let has_skills = matches!(planned.skills, Ok(Some(_)));
+        self.with_skills(planned.has_skills())
+    }
+
+    /// The same, without skills unless they are offered.
+    #[must_use]
+    pub(super) fn with_skills(self, has_skills: bool) -> Self {
         Self {
             skills: if has_skills { self.skills } else { Skills::None },
             ..self

@@ -56,7 +56,7 @@ pub struct Request<'a> {
     pub bridge: &'a Arc<Bridge>,
 }
 
-/// Carries out `request` for a client of `federation`.
+/// Carries out `request` for a client of `federation`. What is rarely asked for is put apart, so that calls stay small.
 pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
     match request.method {
         Method::Initialize => initialize(federation, request),
@@ -69,13 +69,15 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         | Method::SkillsList => list(federation, request),
         Method::ToolsCall => named(federation, request, List::Tools, "tool").await,
         Method::PromptsGet => named(federation, request, List::Prompts, "prompt").await,
-        Method::ResourcesRead => reads::read(federation, request).await,
-        Method::SkillsGet => skills::get(federation, request).await,
-        Method::DirectoryRead => skills::directory(federation, request).await,
-        Method::Complete => completion::complete(federation, request).await,
-        Method::Subscribe | Method::Unsubscribe => updates::change(federation, request).await,
+        Method::ResourcesRead => Box::pin(reads::read(federation, request)).await,
+        Method::SkillsGet => Box::pin(skills::get(federation, request)).await,
+        Method::DirectoryRead => Box::pin(skills::directory(federation, request)).await,
+        Method::Complete => Box::pin(completion::complete(federation, request)).await,
+        Method::Subscribe | Method::Unsubscribe => Box::pin(updates::change(federation, request)).await,
         Method::SetLevel => set_level(federation, request),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => tasks::carry(federation, request).await,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+            Box::pin(tasks::carry(federation, request)).await
+        }
         // Its answer is a stream, and no response; the other is only ever asked of servers.
         Method::Listen | Method::TasksResult => {
             Answer::refused(request, &RpcError::method_not_found(request.method.as_str()))
@@ -181,8 +183,7 @@ fn discovered(federation: &Federation, audience: Audience) -> Vec<u8> {
     result.member("capabilities", &capabilities(federation, Revision::LATEST, false));
     instruct(&mut result, federation, audience);
     result.member("ttlMs", "0");
-    let is_same_for_all = federation.index.rules().is_empty() && !audience.show_all;
-    result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
+    result.string("cacheScope", lists::cache_scope(federation, audience));
     let mut own = ObjectWriter::open(result.name("_meta"));
     own.member(meta::SERVER_INFO, &federation.server_info);
     own.close();
@@ -208,7 +209,7 @@ async fn named(federation: &Federation, request: Request<'_>, list: List, what: 
     match federation.index.target(list, &name, request.audience) {
         Some(target) => call(federation, request, target).await,
         None if list == List::Tools => Box::pin(unlisted(federation, request, &name)).await,
-        None => unknown(request, &name, &format!("Unknown {what} {name:?}")),
+        None => unknown(federation, request, &name, format!("Unknown {what} {name:?}")),
     }
 }
 
@@ -250,7 +251,7 @@ async fn unlisted(federation: &Federation, request: Request<'_>, name: &str) -> 
         text.push_str("; ");
         text.push_str(MetaTool::HINT);
     }
-    unknown(request, name, &text)
+    unknown(federation, request, name, text)
 }
 
 /// What a name stands for that nobody lists. A page of an app calls the tools of its server by the names which that
@@ -264,7 +265,18 @@ fn bare<'f>(federation: &'f Federation, request: Request<'_>, name: &str) -> Bar
     }
 }
 
-fn unknown(request: Request<'_>, name: &str, text: &str) -> Answer {
+/// Nobody has it, or whoever may have it does not say so.
+fn unknown(federation: &Federation, request: Request<'_>, name: &str, mut text: String) -> Answer {
+    if let Some(absent) = federation.absent_owner(name) {
+        return Answer::failed(request, &format!("member {:?}: {}", absent.member, absent.why));
+    }
+    if !federation.absent.is_empty() {
+        let names: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();
+        text.push_str(&format!(
+            "; it may be of a member that does not answer: {}",
+            names.join(", ")
+        ));
+    }
     let error = RpcError::new(RpcError::INVALID_PARAMS, text);
     Answer::refused(request, &error.with_data(json!({"name": name})))
 }

@@ -13,7 +13,7 @@ use super::reply::{self, Reply};
 use super::visit::{Shared, Visit};
 use super::{access, get, legacy, old_sse, origin, show_all};
 use crate::defaults;
-use crate::fleet::{Federation, Fleet};
+use crate::fleet::{Federation, Fleet, OriginPlan};
 use crate::metrics::Outcome;
 
 /// Answers requests from the fleet's current snapshot.
@@ -40,9 +40,14 @@ impl Endpoint {
             );
         }
         let origin = parts.headers.get(header::ORIGIN).cloned();
-        let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback) {
+        let fleet = self.shared.fleet.load_full();
+        let found = find(&fleet, parts.uri.path());
+        // Where nothing is served, nobody says which pages may know of that.
+        let unknown = OriginPlan::default();
+        let origins = found.map_or(&unknown, |(federation, _)| &federation.origins);
+        let mut reply = match origin::check(&parts.uri, &parts.headers, self.loopback, origins) {
             Err(denied) => reply::deny(denied),
-            Ok(()) => self.route(parts, body).await,
+            Ok(()) => self.route(found, parts, body).await,
         };
         if let Some(origin) = origin.filter(|_| reply.status() != StatusCode::FORBIDDEN) {
             let headers = reply.headers_mut();
@@ -56,13 +61,15 @@ impl Endpoint {
         reply
     }
 
-    async fn route(&self, parts: http::request::Parts, body: Incoming) -> Reply {
-        let fleet = self.shared.fleet.load_full();
-        let Some((federation, face)) = find(&fleet, parts.uri.path()) else {
-            return reply::whole(Finished::text(
-                StatusCode::NOT_FOUND,
-                not_found(&fleet, parts.uri.path()),
-            ));
+    async fn route(
+        &self,
+        found: Option<(&Arc<Federation>, Face)>,
+        parts: http::request::Parts,
+        body: Incoming,
+    ) -> Reply {
+        let Some((federation, face)) = found else {
+            let text = not_found(&self.shared.fleet.load(), parts.uri.path());
+            return reply::whole(Finished::text(StatusCode::NOT_FOUND, text));
         };
         if parts.method == HttpMethod::OPTIONS {
             return reply::preflight(&parts.headers);

@@ -104,7 +104,7 @@ fn resumed(visit: &Visit, session: &Session, id: &str) -> Option<Events> {
 }
 
 fn last_event(map: &HeaderMap) -> Option<&str> {
-    let id = map.get(headers::LAST_EVENT_ID)?.to_str().unwrap_or_default().trim();
+    let id = map.get(&headers::LAST_EVENT_ID)?.to_str().unwrap_or_default().trim();
     (!id.is_empty()).then_some(id)
 }
 

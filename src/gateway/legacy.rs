@@ -12,7 +12,7 @@ use crate::mcp::{Members, Method, Revision, RpcError, headers};
 
 /// The revision that a request without a session is judged by: its header's, or that of times without header.
 pub fn revision(map: &HeaderMap) -> Result<Revision, Refusal> {
-    let mut values = map.get_all(headers::PROTOCOL_VERSION).iter();
+    let mut values = map.get_all(&headers::PROTOCOL_VERSION).iter();
     let Some(value) = values.next() else {
         return Ok(Revision::WITHOUT_HEADER);
     };
@@ -39,7 +39,7 @@ pub fn admitted(protocol: ProtocolPlan, params: Option<&Members<'_>>, map: Optio
         return Ok(());
     }
     let requested = params.and_then(|members| members.string("protocolVersion"));
-    let header = || String::from_utf8_lossy(map?.get(headers::PROTOCOL_VERSION)?.as_bytes()).into();
+    let header = || String::from_utf8_lossy(map?.get(&headers::PROTOCOL_VERSION)?.as_bytes()).into();
     let requested = requested
         .or_else(header)
         .unwrap_or_else(|| Revision::WITHOUT_HEADER.as_str().into());
@@ -83,7 +83,7 @@ pub fn session(
     if !federation.sessions.enabled {
         return Ok(None);
     }
-    let token = map.get(headers::SESSION_ID).ok_or(SessionError::Missing)?;
+    let token = map.get(&headers::SESSION_ID).ok_or(SessionError::Missing)?;
     let found = sessions.find(token.as_bytes(), &federation.name, principal.name(), now());
     found.map(Some)
 }
@@ -154,7 +154,7 @@ pub fn wants_null_id(sessions: &Sessions, federation: &Federation, map: &HeaderM
     if modern::claimed_by_headers(map) {
         return false;
     }
-    let token = map.get(headers::SESSION_ID);
+    let token = map.get(&headers::SESSION_ID);
     let agreed = token.and_then(|token| sessions.agreed_on(token.as_bytes(), &federation.name, now()));
     let spoken = agreed.or_else(|| revision(map).ok());
     spoken.is_some_and(|revision| revision <= Revision::V2025_06_18)
@@ -166,7 +166,7 @@ mod tests {
 
     fn with_version(version: &'static str) -> HeaderMap {
         let mut map = HeaderMap::new();
-        map.insert(headers::PROTOCOL_VERSION, HeaderValue::from_static(version));
+        map.insert(headers::PROTOCOL_VERSION.clone(), HeaderValue::from_static(version));
         map
     }
 

@@ -1,5 +1,7 @@
 //! `subscriptions/listen`: how Modern clients hear of changes (2026-07-28, subscriptions).
 
+use std::sync::Arc;
+
 use futures::stream::unfold;
 use http::StatusCode;
 use tokio::sync::watch;
@@ -16,7 +18,7 @@ use super::tasks;
 use super::updates::Updates;
 use super::viewer::{Sight, Viewer};
 use super::visit::Visit;
-use crate::fleet::{Hearing, News, Place};
+use crate::fleet::{Caller, Hearing, News, Place};
 use crate::index::Shown;
 use crate::mcp::subscription::{self, Filter, ListKind};
 use crate::mcp::{Id, Members, Method, RpcError};
@@ -52,12 +54,14 @@ enum State {
     Over,
 }
 
-/// Opens the subscription that is asked for with these parameters under `id`.
+/// Opens the subscription that is asked for with these parameters under `id`; `visit` is at the federation as `caller`
+/// sees it, where servers are asked in callers' names.
 ///
 /// # Errors
 /// The parameters are wrong, the client takes no events, or too many listen already.
 pub(super) async fn open(
     visit: &Visit,
+    caller: Option<Arc<Caller>>,
     id: Id<'_>,
     params: Option<&Members<'_>>,
     takes_events: bool,
@@ -86,7 +90,7 @@ pub(super) async fn open(
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
     let meta = params.and_then(|params| Members::parse(params.get("_meta")?.get()));
-    let viewer = Viewer::of(visit, None, meta.as_ref());
+    let viewer = Viewer::of(visit, None, meta.as_ref()).asking_as(caller);
     let audience = viewer.audience(federation);
     let mut sight = Sight::of(visit, viewer, now);
     let begun = visit.begin(None, Method::Listen, id);
@@ -167,6 +171,7 @@ impl Subscription {
                 return None;
             }
             let shown = self.sight.shown(news);
+            self.told.learn(shown);
             if let Some(kind) = self.untold(shown) {
                 *self.told.of_mut(kind) = shown.of(kind);
                 self.counted.list_changed(news.since.elapsed());
@@ -192,7 +197,7 @@ impl Subscription {
     /// A wanted list that has changed since it was told.
     fn untold(&self, now: Shown) -> Option<ListKind> {
         let mut wanted = ListKind::ALL.into_iter().filter(|kind| self.filter.wants(*kind));
-        wanted.find(|kind| self.told.of(*kind) != now.of(*kind))
+        wanted.find(|kind| self.told.is_other(now, *kind))
     }
 
     /// The last event: clients that get none take the end for a failure.

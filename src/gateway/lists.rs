@@ -1,12 +1,15 @@
 //! The list methods: a page of what the client may see, written from the index.
 
+use serde_json::json;
+
 use super::answer::Answer;
 use super::cursor;
 use super::dispatch::Request;
 use crate::fleet::Federation;
-use crate::index::{List, Page};
+use crate::index::{Audience, List, Page};
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::{Era, RpcError, meta};
+use crate::mcp::{Era, RpcError, message, meta, passed};
+use crate::metrics::Outcome;
 
 /// Lists what the client of `request` may see of `list`.
 pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) -> Answer {
@@ -36,14 +39,38 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
             None => return Answer::failed(request, "pages are not ready yet; try again"),
         },
     };
-    Answer::ok(request, &result(federation, request, list, page, next.as_deref()))
+    let size = page.items.len() + federation.server_info.len() + 256;
+    let body = message::response_with(request.id.as_json(), size, |out| {
+        write(
+            out,
+            federation,
+            request,
+            list,
+            &page,
+            (after.as_deref(), next.as_deref()),
+        );
+    });
+    Answer::new(body, Outcome::Ok)
 }
 
-/// The result of a list method; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
-fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<'_>, next: Option<&str>) -> Vec<u8> {
+/// For whom what `audience` is told of what there is holds.
+pub(super) fn cache_scope(federation: &Federation, audience: Audience) -> &'static str {
+    let is_same_for_all = federation.index.rules().is_empty() && !audience.show_all && !federation.is_private;
+    if is_same_for_all { "public" } else { "private" }
+}
+
+/// Writes the result of a list method, of what stands behind `after` and before `next`; Modern results say how long they
+/// hold, for whom, and who answers (2026-07-28, caching).
+fn write(
+    out: &mut Vec<u8>,
+    federation: &Federation,
+    request: Request<'_>,
+    list: List,
+    page: &Page<'_>,
+    (after, next): (Option<&str>, Option<&str>),
+) {
     let era = request.revision.era();
-    let mut out = Vec::with_capacity(page.items.len() + federation.server_info.len() + 256);
-    let mut result = ObjectWriter::open(&mut out);
+    let mut result = ObjectWriter::open(out);
     if era == Era::Modern {
         result.string("resultType", "complete");
     }
@@ -56,12 +83,29 @@ fn result(federation: &Federation, request: Request<'_>, list: List, page: Page<
     }
     if era == Era::Modern {
         result.member("ttlMs", "0");
-        let is_same_for_all = federation.index.rules().is_empty() && !request.audience.show_all;
-        result.string("cacheScope", if is_same_for_all { "public" } else { "private" });
+        let depends_on_client = list == List::Tools && federation.index.hides_app_only();
+        let scope = if depends_on_client {
+            "private"
+        } else {
+            cache_scope(federation, request.audience)
+        };
+        result.string("cacheScope", scope);
+    }
+    if era == Era::Modern || !federation.absent.is_empty() {
         let mut own = ObjectWriter::open(result.name("_meta"));
-        own.member(meta::SERVER_INFO, &federation.server_info);
+        if era == Era::Modern {
+            own.member(meta::SERVER_INFO, &federation.server_info);
+            if passed::is_asked_for(request.meta) {
+                let view = federation.index.view(request.audience);
+                let entries = federation.index.passed(&view, list, after, federation.page_size);
+                passed::write(&mut own, federation.mark, entries);
+            }
+        }
+        if !federation.absent.is_empty() {
+            let names: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();
+            own.member(meta::ABSENT_MEMBERS, &json!(names).to_string());
+        }
         own.close();
     }
     result.close();
-    out
 }

@@ -126,6 +126,12 @@ async fn execute(federation: &Federation, request: Request<'_>, arguments: &Memb
     if let Some(delegated) = index.delegated(&name, audience) {
         return Ok(delegate(federation, request, &delegated, parameters).await);
     }
+    if let Some(absent) = federation.absent_owner(&name) {
+        return Ok(Answer::failed(
+            request,
+            &format!("member {:?}: {}", absent.member, absent.why),
+        ));
+    }
     Err(match MetaTool::of_name(&name) {
         Some(own) => Mistake::MetaTool(own.name()),
         None => Mistake::Unknown(printable(&name, NAME_SHOWN_MAX)),

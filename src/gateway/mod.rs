@@ -34,6 +34,7 @@ pub mod modern;
 mod old_sse;
 pub mod old_streams;
 pub mod origin;
+mod own;
 mod post;
 mod reads;
 mod relay;

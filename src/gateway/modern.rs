@@ -1,6 +1,6 @@
 //! The rules for a Modern request, in the order that clients are told them (2026-07-28, transports).
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::json;
 
 use crate::fleet::ProtocolPlan;
@@ -21,11 +21,13 @@ pub struct Refusal {
 /// Whether the headers alone claim a Modern request: they name a later revision than the Legacy ones, or a method and
 /// no revision. Clients that name a Legacy revision are taken at their word, since some of them name the method too.
 pub fn claimed_by_headers(map: &HeaderMap) -> bool {
-    let version = map.get(headers::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    let version = map
+        .get(&headers::PROTOCOL_VERSION)
+        .and_then(|value| value.to_str().ok());
     match version {
         Some(name) if Revision::LEGACY.iter().any(|r| r.as_str() == name.trim()) => false,
         Some(name) if names_later_revision(name) => true,
-        _ => map.contains_key(headers::METHOD),
+        _ => map.contains_key(&headers::METHOD),
     }
 }
 
@@ -52,8 +54,8 @@ pub fn check(
         ));
     }
     if let Some(map) = map {
-        matches_if_present(map, headers::PROTOCOL_VERSION, &version)?;
-        matches_if_present(map, headers::METHOD, method)?;
+        matches_if_present(map, &headers::PROTOCOL_VERSION, &version)?;
+        matches_if_present(map, &headers::METHOD, method)?;
     }
     if Revision::parse(version.as_ref()) != Some(Revision::LATEST) {
         return Err(refusal(
@@ -62,14 +64,14 @@ pub fn check(
         ));
     }
     if let Some(map) = map {
-        required(map, headers::PROTOCOL_VERSION)?;
-        required(map, headers::METHOD)?;
+        required(map, &headers::PROTOCOL_VERSION)?;
+        required(map, &headers::METHOD)?;
     }
     let Some(known) = Method::parse(method).filter(|known| known.in_modern()) else {
         return Err(refusal(StatusCode::NOT_FOUND, RpcError::method_not_found(method)));
     };
     if let Some(member) = known.named_target() {
-        let named = map.map(|map| required(map, headers::NAME)).transpose()?;
+        let named = map.map(|map| required(map, &headers::NAME)).transpose()?;
         let target = params.and_then(|p| p.get(member)).and_then(object::string);
         let Some(target) = target else {
             let error = RpcError::new(RpcError::INVALID_PARAMS, format!("params.{member} must be a string"));
@@ -114,7 +116,7 @@ fn names_later_revision(name: &str) -> bool {
     name.trim() > Revision::LATEST_LEGACY.as_str()
 }
 
-fn matches_if_present(map: &HeaderMap, header: &str, value: &str) -> Result<(), Refusal> {
+fn matches_if_present(map: &HeaderMap, header: &HeaderName, value: &str) -> Result<(), Refusal> {
     let mut sent = map.get_all(header).iter();
     match (sent.next(), sent.next()) {
         (None, _) => Ok(()),
@@ -124,7 +126,7 @@ fn matches_if_present(map: &HeaderMap, header: &str, value: &str) -> Result<(), 
     }
 }
 
-fn required<'a>(map: &'a HeaderMap, header: &str) -> Result<&'a [u8], Refusal> {
+fn required<'a>(map: &'a HeaderMap, header: &HeaderName) -> Result<&'a [u8], Refusal> {
     let mut sent = map.get_all(header).iter();
     match (sent.next(), sent.next()) {
         (Some(only), None) => Ok(only.as_bytes().trim_ascii()),

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, header};
 use hyper::body::Incoming;
 use tokio::time::{Duration, sleep, timeout};
 
@@ -86,7 +86,9 @@ pub(super) async fn body(visit: &Visit, body: Incoming) -> Result<Bytes, Box<Rep
     if !is_plain(&visit.headers) {
         return Err(Box::new(reply::encoded()));
     }
-    let read = timeout(defaults::BODY_TIMEOUT, read_body(body)).await;
+    // Whoever waits to be asked for the body has not begun to send it (RFC 9110, section 10.1.1).
+    let waits = visit.headers.contains_key(header::EXPECT);
+    let read = timeout(defaults::BODY_TIMEOUT, read_body(body, waits)).await;
     read.unwrap_or_else(|_| Err(too_slow())).map_err(|refused| {
         let elapsed = visit.started.elapsed();
         visit.federation.metrics.request(None, Outcome::Refused, elapsed);
@@ -94,19 +96,28 @@ pub(super) async fn body(visit: &Visit, body: Incoming) -> Result<Bytes, Box<Rep
     })
 }
 
-async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
-    body::read(body, defaults::REQUEST_BODY_MAX)
-        .await
-        .map_err(|error| match error {
-            BodyError::TooLarge(_) => refusal(
+async fn read_body(mut body: Incoming, waits: bool) -> Result<Bytes, Refusal> {
+    let error = match body::read(&mut body, defaults::REQUEST_BODY_MAX).await {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    Err(match error {
+        BodyError::TooLarge(_) => {
+            if !waits {
+                // A client that still sends reads no answer, and loses it if the connection is closed under it.
+                let discarded = body::discard(&mut body, defaults::DISCARDED_BODY_MAX);
+                drop(timeout(defaults::DISCARD_TIMEOUT, discarded).await);
+            }
+            refusal(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
-            ),
-            BodyError::Broken(_) => refusal(
-                StatusCode::BAD_REQUEST,
-                RpcError::new(RpcError::PARSE, "The request's body ended early"),
-            ),
-        })
+            )
+        }
+        BodyError::Broken(_) => refusal(
+            StatusCode::BAD_REQUEST,
+            RpcError::new(RpcError::PARSE, "The request's body ended early"),
+        ),
+    })
 }
 
 fn too_slow() -> Refusal {

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 
+use super::answer::Answer;
 use super::bridge::session_lanes;
 use super::dispatch::{self, dispatch};
 use super::finished::Finished;
 use super::line::{Caller, Line};
 use super::message::{Asked, Message};
-use super::modern::refusal;
+use super::modern::{Refusal, refusal};
 use super::reply::without_session;
 use super::session::Session;
 use super::told::{Counting, Told};
 use super::viewer::Viewer;
 use super::visit::Visit;
-use super::{batch, legacy, listen, modern};
+use super::{batch, legacy, listen, modern, own};
 use crate::defaults;
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
@@ -196,8 +197,7 @@ async fn modern_request(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, 
     match checked {
         Err(error) => Told::refused(visit, Some(asked.id), &error),
         Ok(method @ Method::Listen) => {
-            let (outcome, finished) = match listen::open(visit, asked.id, message.params(), hearing.takes_events).await
-            {
+            let (outcome, finished) = match listened(visit, asked, message, hearing).await {
                 Ok(finished) => (Outcome::Ok, finished),
                 Err(error) => (Outcome::Refused, visit.refuse(Some(asked.id), &error)),
             };
@@ -208,6 +208,22 @@ async fn modern_request(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, 
             }
         }
         Ok(method) => carry_out(visit, message, asked.id, method, client).await,
+    }
+}
+
+async fn listened(
+    visit: &Visit,
+    asked: Asked<'_>,
+    message: &Message<'_>,
+    hearing: Hearing<'_>,
+) -> Result<Finished, Refusal> {
+    let (params, takes_events) = (message.params(), hearing.takes_events);
+    match visit.caller() {
+        None => listen::open(visit, None, asked.id, params, takes_events).await,
+        Some(caller) => {
+            let seen = Box::pin(own::for_listen(visit, &caller, params)).await;
+            listen::open(&seen, Some(caller), asked.id, params, takes_events).await
+        }
     }
 }
 
@@ -258,7 +274,7 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
         Ok(token) => {
             let mut told = carry_out(visit, message, asked.id, method, client).await;
             if let Some(token) = token {
-                told.finished.headers.insert(headers::SESSION_ID, token);
+                told.finished.headers.insert(headers::SESSION_ID.clone(), token);
             }
             told
         }
@@ -298,9 +314,10 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         method,
         is_over: false,
     };
+    let mut dispatched = Box::pin(answered(visit, request));
     tokio::select! {
         biased;
-        answer = dispatch(&visit.federation, request) => {
+        answer = &mut dispatched => {
             counting.is_over = true;
             Told {
                 method: Some(method),
@@ -312,6 +329,15 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
     }
 }
 
+/// The answer to `request`, by the federation as whoever sends it sees it.
+async fn answered(visit: &Visit, request: dispatch::Request<'_>) -> Answer {
+    let seen = match request.viewer.caller() {
+        None => None,
+        Some(caller) => Some(Box::pin(own::federation(visit, caller, request)).await),
+    };
+    dispatch(seen.as_ref().unwrap_or(&visit.federation), request).await
+}
+
 /// What a client tells. Of its requests at work it may cancel those of its session, or of its channel (2025-11-25,
 /// cancellation).
 async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params: Option<&Members<'_>>) {
@@ -321,7 +347,7 @@ async fn notified(visit: &Visit, session: Option<&Session>, method: &str, params
                 visit.cancel(session, id.get());
             }
         }
-        (notice::ROOTS_CHANGED, Some(session)) => session_lanes::roots_changed(&visit.federation, session.id).await,
+        (notice::ROOTS_CHANGED, Some(session)) => session_lanes::roots_changed(&visit.seen(), session.id).await,
         _ => {}
     }
 }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use super::old_streams::OldStreams;
 use super::session::Sessions;
 use super::visit::Shared;
 use super::wishes::Wishes;
+use crate::cores::Cores;
 use crate::defaults;
 use crate::fleet::Fleet;
 
@@ -63,10 +64,11 @@ impl Gateway {
         Arc::clone(&self.hub)
     }
 
-    /// Serves `fleet` to clients with `sessions` until `stop`; then no connection is taken any more, and requests in
-    /// flight get `drain` to finish; streams that would go on for ever end at once.
+    /// Serves `fleet` on `cores` to clients with `sessions` until `stop`; then no connection is taken any more, and
+    /// requests in flight get `drain` to finish; streams that would go on for ever end at once.
     pub async fn serve(
         self,
+        cores: Arc<Cores>,
         fleet: Arc<ArcSwap<Fleet>>,
         sessions: Arc<Sessions>,
         stop: CancellationToken,
@@ -97,19 +99,16 @@ impl Gateway {
                     }
                 },
             };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "the connection ended at once");
-                continue;
-            }
-            let endpoint = endpoint.clone();
-            let service = service_fn(move |request| {
-                let endpoint = endpoint.clone();
-                async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
-            });
-            let connection = server.serve_connection(TokioIo::new(stream), service);
-            let watched = graceful.watch(connection);
-            tokio::spawn(async move {
-                if let Err(error) = watched.await {
+            let stream = match stream.set_nodelay(true).and_then(|()| stream.into_std()) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, "the connection ended at once");
+                    continue;
+                }
+            };
+            let (endpoint, server, watcher) = (endpoint.clone(), server.clone(), graceful.watcher());
+            cores.spawn(async move {
+                if let Err(error) = connection(stream, endpoint, &server, watcher).await {
                     tracing::debug!(%error, "a connection ended badly");
                 }
                 drop(place);
@@ -129,6 +128,22 @@ async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(Tc
     Ok((stream, place))
 }
 
+/// Answers what comes on `stream` until its client leaves or `watcher` says that it is enough.
+async fn connection(
+    stream: std::net::TcpStream,
+    endpoint: Endpoint,
+    server: &http1::Builder,
+    watcher: Watcher,
+) -> io::Result<()> {
+    let stream = TokioIo::new(TcpStream::from_std(stream)?);
+    let service = service_fn(move |request| {
+        let endpoint = endpoint.clone();
+        async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+    });
+    let served = watcher.watch(server.serve_connection(stream, service));
+    served.await.map_err(io::Error::other)
+}
+
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// HTTP/1.1 only: what a connection may take before its first request is bounded there.
@@ -138,6 +153,7 @@ fn server() -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(defaults::HEADER_TIMEOUT)
         .max_headers(defaults::HEADER_COUNT_MAX)
-        .max_buf_size(defaults::HEADER_BYTES_MAX);
+        .max_buf_size(defaults::HEADER_BYTES_MAX)
+        .writev(false);
     builder
 }

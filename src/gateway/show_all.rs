@@ -6,7 +6,7 @@ use crate::mcp::headers;
 
 /// Whether a request with these headers and this query wishes it. A header that says anything goes before the query.
 pub(super) fn wished(map: &HeaderMap, query: Option<&str>) -> bool {
-    let header = map.get(headers::SHOW_ALL).map(|value| value.as_bytes().trim_ascii());
+    let header = map.get(&headers::SHOW_ALL).map(|value| value.as_bytes().trim_ascii());
     match header.filter(|header| !header.is_empty()) {
         Some(header) => header.eq_ignore_ascii_case(TRUE),
         None => query
@@ -43,7 +43,7 @@ mod tests {
         ] {
             let mut map = HeaderMap::new();
             if let Some(header) = header {
-                map.insert(headers::SHOW_ALL, HeaderValue::from_static(header));
+                map.insert(headers::SHOW_ALL.clone(), HeaderValue::from_static(header));
             }
             assert_eq!(wished(&map, query), expected, "{header:?} {query:?}");
         }

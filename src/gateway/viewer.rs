@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use super::access::Principal;
 use super::session::Session;
 use super::visit::Visit;
-use crate::fleet::{Federation, Fleet, News};
+use crate::fleet::{Caller, Federation, Fleet, News, Watching};
 use crate::index::{Audience, RuleSet, Shown};
 use crate::mcp::{Members, meta};
 
@@ -21,6 +21,8 @@ pub(super) struct Viewer {
     shows_all: bool,
     /// Whether it started this process, whom no access is for.
     is_local: bool,
+    /// Who it is to servers that are asked in callers' names, if any is.
+    caller: Option<Arc<Caller>>,
 }
 
 /// A viewer of a federation, whatever becomes of both.
@@ -38,6 +40,8 @@ pub(super) struct Sight {
     /// The news at which it was looked last.
     version: u64,
     shown: Shown,
+    /// Keeps fresh what servers list for the viewer alone.
+    watching: Option<Watching>,
 }
 
 impl Viewer {
@@ -48,7 +52,18 @@ impl Viewer {
             shows_apps: visit.federation.index.hides_app_only() && shows_apps(&visit.federation, session, meta),
             is_local: visit.channel.as_ref().is_some_and(|channel| channel.is_local()),
             shows_all: session.map_or(visit.shows_all, |session| session.shows_all),
+            caller: visit.caller(),
         }
+    }
+
+    /// The same of whoever is `caller` to servers that are asked in callers' names.
+    pub(super) fn asking_as(self, caller: Option<Arc<Caller>>) -> Self {
+        Self { caller, ..self }
+    }
+
+    /// Who it is to such servers, if there are any.
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        self.caller.as_deref()
     }
 
     /// The audience that it belongs to.
@@ -81,11 +96,19 @@ impl Standing {
         self.viewer.audience(federation)
     }
 
-    /// The federation as it is served now, and the audience that the viewer belongs to there.
+    /// The federation as it is served now and as the viewer sees it, and the audience that the viewer belongs to there.
     pub(super) fn now(&self) -> Option<(Arc<Federation>, Audience)> {
-        let federation = Arc::clone(self.fleet.load().federation(&self.federation)?);
+        let federation = self.served()?;
         let audience = self.viewer.audience(&federation);
-        Some((federation, audience))
+        let seen = match self.viewer.caller() {
+            Some(caller) => federation.seen_by(caller),
+            None => federation,
+        };
+        Some((seen, audience))
+    }
+
+    fn served(&self) -> Option<Arc<Federation>> {
+        self.fleet.load().federation(&self.federation).cloned()
     }
 
     /// Whether the viewer, who subscribed to the resource `subscribed`, may hear of an update of `updated`, which may
@@ -108,6 +131,7 @@ impl Sight {
             standing: Standing::new(viewer, &visit.shared.fleet, &visit.federation.name),
             version: news.version,
             shown: Shown::UNKNOWN,
+            watching: None,
         };
         sight.look();
         sight
@@ -128,8 +152,20 @@ impl Sight {
     }
 
     fn look(&mut self) {
-        if let Some((federation, audience)) = self.standing.now() {
-            self.shown = federation.index.view(audience).shown();
+        let Some(federation) = self.standing.served() else {
+            return;
+        };
+        let audience = self.standing.audience(&federation);
+        let seen = match self.standing.viewer.caller() {
+            None => Some(federation),
+            Some(caller) => {
+                self.watching = federation.watched_by(caller, self.watching.take());
+                // What is still to come would be told as a change, and what had to make room as none.
+                federation.settled_for(caller)
+            }
+        };
+        if let Some(seen) = seen {
+            self.shown = seen.index.view(audience).shown();
         }
     }
 }

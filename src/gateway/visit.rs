@@ -16,7 +16,7 @@ use super::modern::{self, Refusal};
 use super::old_streams::OldStreams;
 use super::session::{Session, SessionError, SessionId, Sessions};
 use super::{legacy, reply};
-use crate::fleet::{Federation, Fleet, Hearing, Place};
+use crate::fleet::{Caller, Federation, Fleet, Hearing, Place};
 use crate::mcp::{Id, Method, Revision};
 use crate::upstream::{Party, Taken};
 
@@ -131,6 +131,19 @@ impl Visit {
         }
     }
 
+    /// Who its client is to servers that are asked in callers' names, if any is.
+    pub(super) fn caller(&self) -> Option<Arc<Caller>> {
+        self.federation.caller(self.principal.name(), &self.headers)
+    }
+
+    /// The federation as its client sees it, as far as that is known.
+    pub(super) fn seen(&self) -> Arc<Federation> {
+        match self.caller() {
+            Some(caller) => self.federation.seen_by(&caller),
+            None => Arc::clone(&self.federation),
+        }
+    }
+
     /// Whose share it takes of what is bounded.
     pub(super) fn party(&self) -> Party {
         Party::of(&self.federation.name, self.principal.name())
@@ -148,6 +161,6 @@ impl Visit {
     pub(super) fn end(&self, session: SessionId) {
         self.shared.hub.end(session);
         self.shared.bridge.wishes.end(session);
-        session_lanes::ended(&self.federation, session);
+        session_lanes::ended(&self.seen(), session);
     }
 }

@@ -2,14 +2,16 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::mended::mended;
-use super::withheld::Withheld;
+use super::withheld::{Defect, Withheld};
 use crate::defaults;
-use crate::mcp::{Era, Members, Method, ParamHeaders};
+use crate::mcp::{Era, Mark, Members, Method, ParamHeaders};
 
 /// The lists of one upstream, as it sent them.
 #[derive(Clone, Debug)]
@@ -26,13 +28,16 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     /// What it lists under `skills/list`.
     pub skills: Vec<Item>,
-    /// Entries that it lists and that are not offered: the first [`defaults::WITHHELD_MAX`].
+    /// Entries that it lists and that are not offered, and before them lists that it does not give: the first
+    /// [`defaults::WITHHELD_MAX`].
     pub withheld: Vec<Withheld>,
     /// How many more there are.
     pub withheld_more: usize,
     /// How many entries without a name or URI the lists hold, which nobody can ask for; only lists that hold any.
     pub nameless: Vec<(List, usize)>,
-    /// False: a list was cut at the page or item cap.
+    /// The lists that the server declares and answers with an error, and since when it does.
+    pub refused: Vec<(List, Instant)>,
+    /// False: a list was cut at the page or item cap, or is refused.
     pub complete: bool,
     digest: String,
 }
@@ -50,6 +55,8 @@ pub struct Item {
     pub param_headers: Option<Arc<ParamHeaders>>,
     /// Whether it is a tool that has to be called for a task, of a server that makes some.
     pub needs_task: bool,
+    /// The federations that it has passed, the last one first; none where its server is no gateway that tells.
+    pub passed: Box<[Mark]>,
 }
 
 /// The four lists that every revision knows, and that of the extension for skills.
@@ -164,9 +171,13 @@ impl Item {
             raw,
             param_headers: None,
             needs_task: false,
+            passed: Box::default(),
         })
     }
 }
+
+/// What an item takes beside its texts, about.
+const ITEM_BYTES: usize = 96;
 
 fn stamp(raw: &RawValue) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -187,6 +198,7 @@ impl Catalog {
             withheld: Vec::new(),
             withheld_more: 0,
             nameless: Vec::new(),
+            refused: Vec::new(),
             complete: true,
             digest: String::new(),
         }
@@ -223,6 +235,39 @@ impl Catalog {
         }
     }
 
+    /// Leaves `list` out, which the server answers with an error that says `why`, as of `now`.
+    pub fn refuse(&mut self, list: List, why: String, now: Instant) {
+        self.list_mut(list).clear();
+        self.complete = false;
+        self.refused.push((list, now));
+        self.withheld
+            .insert(0, Withheld::new(list, list.method().as_str(), Defect::List(why)));
+        if self.withheld.len() > defaults::WITHHELD_MAX {
+            self.withheld.pop();
+            self.withheld_more += 1;
+        }
+    }
+
+    /// The catalog with the entries that `before` had of the lists that are refused now, as long as they are not refused
+    /// for `most` already.
+    #[must_use]
+    pub fn taking_over(mut self, before: &Self, most: Duration) -> Self {
+        if self.refused.is_empty() || self.era != before.era {
+            return self;
+        }
+        let mut refused = std::mem::take(&mut self.refused);
+        for (list, since) in &mut refused {
+            let known = before.refused.iter().find(|(known, _)| known == list);
+            let first = known.map_or(*since, |(_, first)| *first);
+            if since.duration_since(first) < most {
+                *self.list_mut(*list) = before.list(*list).to_vec();
+            }
+            *since = first;
+        }
+        self.refused = refused;
+        self.sealed()
+    }
+
     /// The catalog with nothing in it that is offered, because some of it cannot be.
     #[must_use]
     pub fn withheld_whole(mut self) -> Self {
@@ -232,12 +277,34 @@ impl Catalog {
         self
     }
 
+    /// `catalog` without what has passed the federation `mark` on its way: that federation has it already, and would list
+    /// it under ever longer names.
+    pub fn without(catalog: &Arc<Self>, mark: Mark) -> Arc<Self> {
+        let passed = |item: &Item| item.passed.contains(&mark);
+        if !List::ALL.iter().any(|list| catalog.list(*list).iter().any(passed)) {
+            return Arc::clone(catalog);
+        }
+        let mut rest = Self::clone(catalog);
+        for list in List::ALL {
+            rest.list_mut(list).retain(|item| !passed(item));
+        }
+        Arc::new(rest.sealed())
+    }
+
     /// Leaves an entry of `list` out that has no name or URI.
     pub fn leave_out_nameless(&mut self, list: List) {
         match self.nameless.iter_mut().find(|(known, _)| *known == list) {
             Some((_, count)) => *count += 1,
             None => self.nameless.push((list, 1)),
         }
+    }
+
+    /// How many bytes it takes, about.
+    pub fn bytes(&self) -> usize {
+        let items = List::ALL.into_iter().flat_map(|list| self.list(list));
+        items
+            .map(|item| ITEM_BYTES + item.key.len() + item.raw.get().len())
+            .sum()
     }
 
     /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is left out; empty before
@@ -255,6 +322,9 @@ impl Catalog {
             for item in self.list(list) {
                 context.update(b"\n");
                 context.update(item.raw.get().as_bytes());
+                for mark in &item.passed {
+                    context.update(format!(" {mark}").as_bytes());
+                }
             }
             context.update(b"\0");
         }
@@ -275,5 +345,80 @@ impl Catalog {
             .collect();
         self.digest = format!("sha256:{hex}");
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(600);
+
+    fn item(list: List, name: &str) -> Item {
+        let raw = json!({list.key(): name}).to_string();
+        Item::read(list, RawValue::from_string(raw).unwrap()).unwrap()
+    }
+
+    fn catalog(tool: &str, prompts: Result<&str, Instant>) -> Catalog {
+        let mut catalog = Catalog::new(Era::Legacy);
+        catalog.tools.push(item(List::Tools, tool));
+        match prompts {
+            Ok(name) => catalog.prompts.push(item(List::Prompts, name)),
+            Err(now) => catalog.refuse(List::Prompts, "no database".into(), now),
+        }
+        catalog.sealed()
+    }
+
+    fn keys(items: &[Item]) -> Vec<&str> {
+        items.iter().map(|item| item.key.as_str()).collect()
+    }
+
+    #[test]
+    fn a_list_that_is_refused_is_named_before_all_else_that_is_left_out() {
+        let mut catalog = catalog("a", Ok("of a first page"));
+        for place in 0..defaults::WITHHELD_MAX {
+            catalog.withhold(Withheld::new(List::Tools, &place.to_string(), Defect::Name));
+        }
+        catalog.refuse(List::Prompts, "no database".into(), Instant::now());
+        assert!(catalog.prompts.is_empty() && !catalog.complete);
+        assert_eq!((catalog.tools.len(), catalog.withheld_more), (1, 1));
+        assert_eq!(catalog.withheld.len(), defaults::WITHHELD_MAX);
+        let first = &catalog.withheld[0];
+        assert_eq!(
+            (first.name.as_str(), first.cause.reason()),
+            ("prompts/list", "ListRefused")
+        );
+        assert!(first.cause.to_string().contains("no database"));
+    }
+
+    #[test]
+    fn what_was_listed_before_stays_for_a_while_beside_what_is_new() {
+        let start = Instant::now();
+        let later = |seconds| start + Duration::from_secs(seconds);
+        let first = catalog("a", Ok("brief"));
+        let mut before = first.clone();
+        for seconds in [0, 300, 599] {
+            let read = catalog("b", Err(later(seconds)));
+            let empty = read.digest().to_owned();
+            before = read.taking_over(&before, MOST);
+            assert_eq!((keys(&before.tools), keys(&before.prompts)), (vec!["b"], vec!["brief"]));
+            assert!(!before.complete && before.digest() != empty && before.digest() != first.digest());
+        }
+        before = catalog("b", Err(later(600))).taking_over(&before, MOST);
+        assert_eq!(keys(&before.prompts), [""; 0]);
+        before = catalog("b", Ok("brief")).taking_over(&before, MOST);
+        assert!(before.complete && before.refused.is_empty());
+        before = catalog("b", Err(later(700))).taking_over(&before, MOST);
+        assert_eq!(keys(&before.prompts), ["brief"], "that was another time");
+    }
+
+    #[test]
+    fn nothing_is_taken_over_from_another_era() {
+        let before = catalog("a", Ok("brief"));
+        let mut read = catalog("a", Err(Instant::now()));
+        read.era = Era::Modern;
+        assert_eq!(keys(&read.taking_over(&before, MOST).prompts), [""; 0]);
     }
 }

@@ -113,6 +113,17 @@ struct Candidate<'p> {
     covered: RuleSet,
 }
 
+/// Why an entry is called as it is, the strongest claim first: a name behind a prefix is that of the member with this
+/// prefix, whatever others call theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// It got the prefix of its member, and has no other name to go by.
+    Prefixed,
+    /// Its server calls it so, with what is the prefix of its member.
+    SaidSo,
+    Bare,
+}
+
 impl Merged {
     /// Merges `list` of all members: of two entries with one key the earlier member's stands, for those who see it.
     pub(super) fn of(list: List, parts: Parts<'_>, report: &mut Report) -> Self {
@@ -123,11 +134,11 @@ impl Merged {
         let keyed = candidates
             .iter()
             .map(|candidate| (key(list, parts, candidate, &claimants, report), candidate));
-        // A name behind a prefix is that of the member with this prefix, whatever others call theirs.
-        let (prefixed, bare): (Vec<_>, Vec<_>) = keyed.partition(|(key, candidate)| candidate.owns(list, key, parts));
-        for (key, candidate) in prefixed.into_iter().chain(bare) {
+        let mut keyed: Vec<_> = keyed.collect();
+        keyed.sort_by_key(|(key, candidate)| candidate.claim(list, key, parts, &claimants));
+        for (key, candidate) in keyed {
             let key = match entries.get(&key) {
-                Some(taken) if candidate.is_anothers(taken) => candidate.evading(list, key, parts, &mut losers),
+                Some(taken) if candidate.is_other_than(taken) => candidate.evading(list, key, parts, &mut losers),
                 _ => key,
             };
             if list == List::Tools && parts.reserved.contains(&key.as_str()) {
@@ -137,7 +148,7 @@ impl Merged {
             let entry = candidate.entry(list, &key, parts);
             let before = entries.entry(key).or_default();
             // A server that lists a name twice offers the first, which is no clash.
-            if candidate.is_anothers(before) {
+            if candidate.is_other_than(before) {
                 losers.entry(entry.key.to_string()).or_default().push(candidate.member);
             }
             let seen = before.iter().fold(RuleSet::NONE, |seen, entry| seen.or(entry.covered));
@@ -206,15 +217,22 @@ impl Merged {
 }
 
 impl Candidate<'_> {
-    /// Whether `key` has the prefix of the member that it would be of.
-    fn owns(&self, list: List, key: &str, parts: Parts<'_>) -> bool {
+    /// How strong its claim to `key` is.
+    fn claim(&self, list: List, key: &str, parts: Parts<'_>, claimants: &BTreeMap<&str, Vec<usize>>) -> Claim {
         let member = parts.members.get(self.member).filter(|_| list.has_names());
-        member.is_some_and(|member| parts.naming.without_prefix(&member.prefix, key).is_some())
+        let owns = member.is_some_and(|member| parts.naming.without_prefix(&member.prefix, key).is_some());
+        let is_prefixed = parts.naming.strategy == PrefixStrategy::Always || claimants.contains_key(self.base);
+        match (owns, is_prefixed) {
+            (true, true) => Claim::Prefixed,
+            (true, false) => Claim::SaidSo,
+            (false, _) => Claim::Bare,
+        }
     }
 
-    /// Whether `taken`, entries of one key, are another member's.
-    fn is_anothers(&self, taken: &[Entry]) -> bool {
-        taken.iter().any(|entry| entry.target.member != self.member)
+    /// Whether `taken`, entries of one key, are others: another member's, or one that its own member knows by another name.
+    fn is_other_than(&self, taken: &[Entry]) -> bool {
+        let is_it = |target: &Target| target.member == self.member && target.original == self.item.key;
+        taken.iter().any(|entry| !is_it(&entry.target))
     }
 
     /// What it is called where another member has `key`: by its prefix, where names that clash have those.
@@ -323,7 +341,7 @@ fn candidates(list: List, parts: Parts<'_>) -> Vec<Candidate<'_>> {
         let Some(catalog) = &member.catalog else { continue };
         let offered = catalog.list(list).iter().enumerate();
         let offered = offered.filter(|(_, item)| member.offers(list, item));
-        all.extend(offered.filter_map(|(place, item)| {
+        let offered = offered.filter_map(|(place, item)| {
             let covered = parts.rules.covering(&member.name, &item.key);
             let rename = member
                 .override_of(list, &item.key)
@@ -336,7 +354,12 @@ fn candidates(list: List, parts: Parts<'_>) -> Vec<Candidate<'_>> {
                 base: rename.unwrap_or(&item.key),
                 covered,
             })
-        }));
+        });
+        let before = all.len();
+        all.extend(offered);
+        // Of two that the member would call alike the one that its owner named so, and not the one that is listed first.
+        let own = all.get_mut(before..).unwrap_or_default();
+        own.sort_by_key(|candidate| (candidate.base == candidate.item.key, &candidate.item.key));
     }
     all
 }

@@ -37,7 +37,7 @@ pub use skills::{OwnSkills, SkillPrefix, SkillUris};
 pub use view::{Page, Shown, View};
 pub use withheld::{Annotations, Defect, Withheld};
 
-use crate::api::federation::IndexStatus;
+use crate::api::federation::{IndexStatus, PrefixStrategy};
 use crate::defaults;
 use crate::mcp::{Revision, apps, descriptor};
 use findings::Findable;
@@ -154,6 +154,48 @@ impl Index {
             views
         });
         view
+    }
+
+    /// The same index where the members in these places have other catalogs.
+    #[must_use]
+    pub fn with(&self, catalogs: impl IntoIterator<Item = (usize, Option<Arc<Catalog>>)>) -> Self {
+        let mut members = self.members.clone();
+        for (place, catalog) in catalogs {
+            if let Some(member) = members.get_mut(place) {
+                member.catalog = catalog;
+            }
+        }
+        // What is the federation's own stands last, and is put in anew.
+        members.truncate(self.own.unwrap_or(members.len()));
+        Self::build(self.plan.clone(), members)
+    }
+
+    /// How many bytes it takes, about, with its lists written twice.
+    pub fn bytes(&self) -> usize {
+        let entries = |list| self.merged(list).entries.iter().map(move |entry| (list, entry));
+        let all = List::ALL.into_iter().flat_map(entries);
+        all.map(|(list, entry)| ENTRY_BYTES + 2 * self.raw(list, entry).len())
+            .sum()
+    }
+
+    /// Whether `name` is behind the prefix of the member in this place.
+    pub fn is_under_prefix(&self, place: usize, name: &str) -> bool {
+        let member = self.members.get(place);
+        member.is_some_and(|member| self.plan.naming.without_prefix(&member.prefix, name).is_some())
+    }
+
+    /// Whether the member in this place may have a tool or prompt that clients call `name`, whatever it lists: where
+    /// all names have prefixes, only those of the prefix do, and those without any where it is no other's.
+    pub fn may_own(&self, place: usize, name: &str) -> bool {
+        if self.plan.naming.strategy != PrefixStrategy::Always {
+            return true;
+        }
+        let has_prefix = self.members.get(place).is_some_and(|member| !member.prefix.is_empty());
+        if has_prefix {
+            self.is_under_prefix(place, name)
+        } else {
+            !(0..self.members.len()).any(|other| self.is_under_prefix(other, name))
+        }
     }
 
     /// The member in this place alone, under the names that its server gives.
@@ -299,13 +341,18 @@ impl Index {
         tools.filter(|entry| entry.target.member == member).count()
     }
 
+    /// How many bytes the descriptors of all listed tools have.
+    pub fn tools_bytes(&self) -> usize {
+        let seen = self.merged(List::Tools).seen_by(RuleSet::ALL);
+        let listed = seen.filter(|(_, entry)| entry.listed);
+        listed.map(|(_, entry)| self.raw(List::Tools, entry).len()).sum()
+    }
+
     /// The index in numbers, with what merging did that nobody would expect.
     pub fn status(&self) -> IndexStatus {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let count = |list| number(self.merged(list).len());
-        let seen = self.merged(List::Tools).seen_by(RuleSet::ALL);
-        let listed = seen.filter(|(_, entry)| entry.listed);
-        let bytes: usize = listed.map(|(_, entry)| self.raw(List::Tools, entry).len()).sum();
+        let bytes = self.tools_bytes();
         let Report { renamed, clashes } = &self.report;
         let kept = |length: usize| length.min(STATUS_MAX);
         let left_out = renamed.len() - kept(renamed.len()) + clashes.len() - kept(clashes.len());
@@ -416,6 +463,8 @@ impl Index {
 }
 
 const STATUS_MAX: usize = 100;
+/// What an entry takes beside its descriptor, about.
+const ENTRY_BYTES: usize = 512;
 /// What a token of a model is in text, about.
 const BYTES_PER_TOKEN: usize = 4;
 

@@ -1,8 +1,11 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api::federation;
 use crate::mcp::Era;
+
+mod skills;
 
 fn tool(value: &Value) -> Item {
     Item::read(List::Tools, serde_json::from_str(&value.to_string()).unwrap()).unwrap()
@@ -74,6 +77,28 @@ fn names_are_prefixed_sorted_and_lead_back_to_their_owner() {
     assert_eq!(owner(&index, "a__a__y"), Some((1, "a__y".into())));
     assert_eq!(owner(&index, "x"), None);
     assert_eq!((index.tools_of(0), index.tools_of(1)), (1, 2));
+}
+
+#[test]
+fn lists_are_in_the_order_of_their_bytes_whatever_the_order_of_members_and_of_their_tools() {
+    let (z, a) = (["B", "a", "_", "aa", "a-", "é"], ["x10", "x2", "X"]);
+    let expected = [
+        "a__X", "a__x10", "a__x2", "z__B", "z___", "z__a", "z__a-", "z__aa", "z__é",
+    ];
+    for turn in 0..z.len() {
+        let (mut z, mut a) = (z, a);
+        z.rotate_left(turn);
+        a.rotate_left(turn % 3);
+        for members in [
+            vec![member("z", &named(&z)), member("a", &named(&a))],
+            vec![member("a", &named(&a)), member("z", &named(&z))],
+        ] {
+            let index = build(members);
+            assert_eq!(names(&index, Audience::EVERYBODY), expected);
+            let text = |index: &Index| tools(index, Revision::LATEST).to_string();
+            assert_eq!(text(&index), text(&index));
+        }
+    }
 }
 
 #[test]
@@ -156,6 +181,30 @@ fn only_names_that_clash_get_prefixes_where_naming_says_so_whatever_the_order() 
 }
 
 #[test]
+fn names_and_their_owners_are_the_same_after_every_start() {
+    let long = "x".repeat(100);
+    let one = || member("one", &named(&["search", "only_one", &long, "tool_search"]));
+    let two = || member("two", &named(&["search", &long, "one__search"]));
+    for strategy in ["Always", "OnConflict"] {
+        let told = |members: Vec<MemberCatalog>| {
+            let index = with_naming(json!({"prefix": strategy}), members);
+            let all = names(&index, Audience::EVERYBODY);
+            let owned = all.into_iter().map(|name| {
+                let (member, original) = owner(&index, &name).unwrap();
+                (name, index.members[member].name.clone(), original)
+            });
+            owned.collect::<Vec<_>>()
+        };
+        let first = told(vec![one(), two()]);
+        assert_eq!(first.len(), 7, "{strategy}: {first:?}");
+        for _ in 0..50 {
+            assert_eq!(told(vec![one(), two()]), first);
+            assert_eq!(told(vec![two(), one()]), first, "{strategy}");
+        }
+    }
+}
+
+#[test]
 fn without_prefixes_the_first_member_has_a_name() {
     let members = vec![member("b", &named(&["x"])), member("a", &named(&["x", "y"]))];
     let index = with_naming(json!({"prefix": "Never"}), members);
@@ -188,6 +237,46 @@ fn long_names_are_cut_and_named_in_the_status() {
     let renamed = index.status().renamed;
     assert_eq!(renamed.len(), 1);
     assert_eq!((&renamed[0].name, &renamed[0].shown), (&long, cut));
+}
+
+#[test]
+fn names_of_any_length_fit_stay_apart_and_lead_back_whatever_the_order() {
+    let prefix = "p".repeat(40);
+    let same = "s".repeat(50);
+    let originals = [
+        "a".repeat(30),
+        "b".repeat(60),
+        "c".repeat(128),
+        format!("{same}one{}", "x".repeat(20)),
+        format!("{same}two{}", "x".repeat(20)),
+        "short".to_owned(),
+    ];
+    let offered = originals.each_ref().map(|name| json!({"name": name}));
+    let turned: Vec<Value> = offered.iter().rev().cloned().collect();
+    let index = build(vec![member(&prefix, &offered), member("q", &offered)]);
+    let all = names(&index, Audience::EVERYBODY);
+    assert_eq!(all.len(), 12);
+    assert!(all.iter().all(|name| name.len() <= defaults::NAME_MAX), "{all:?}");
+    let reached: std::collections::BTreeSet<_> = all.iter().map(|name| owner(&index, name).unwrap()).collect();
+    assert_eq!(reached.len(), 12, "each name leads to a tool of its own");
+    let again = build(vec![member("q", &turned), member(&prefix, &turned)]);
+    assert_eq!(names(&again, Audience::EVERYBODY), all);
+
+    let renamed = index.status().renamed;
+    let told: Vec<_> = renamed.iter().map(|renamed| (&renamed.name, &renamed.shown)).collect();
+    let shortened: Vec<_> = all
+        .iter()
+        .filter_map(|shown| {
+            let (place, original) = owner(&index, shown).unwrap();
+            let full = format!("{}__{original}", index.members[place].prefix);
+            (full != *shown).then_some((original, shown))
+        })
+        .collect();
+    assert_eq!(shortened.len(), 8, "those that are too long: {shortened:?}");
+    for (original, shown) in &shortened {
+        assert!(told.contains(&(original, shown)), "{shown} in {told:?}");
+    }
+    assert_eq!(told.len(), shortened.len());
 }
 
 #[test]
@@ -256,6 +345,34 @@ fn rules_decide_alike_what_is_listed_and_what_can_be_called() {
             assert_eq!(called, expected.contains(&name), "{who:?} {name}");
         }
     }
+}
+
+#[test]
+fn a_list_is_written_once_for_all_who_see_the_same() {
+    let index = build(vec![member("a", &named(&["x", "y"])), member("b", &named(&["x"]))]);
+    let written = |audience: Audience, revision: Revision| {
+        let view = index.view(audience);
+        let page = index.page(&view, List::Tools, revision, None, 0);
+        (page.items.as_ptr(), page.items.len())
+    };
+    let hidden = Audience {
+        apps: false,
+        ..Audience::EVERYBODY
+    };
+    for audience in [Audience::EVERYBODY, hidden] {
+        for alike in [
+            &[Revision::V2024_11_05, Revision::V2025_03_26][..],
+            &[Revision::V2025_06_18, Revision::V2025_11_25],
+            &[Revision::V2026_07_28],
+        ] {
+            let first = written(audience, alike[0]);
+            assert!(first.1 > 0 && alike.iter().all(|revision| written(audience, *revision) == first));
+        }
+    }
+    let (old, new) = (Revision::V2025_11_25, Revision::V2026_07_28);
+    assert_ne!(written(Audience::EVERYBODY, old), written(Audience::EVERYBODY, new));
+    let bytes: usize = named(&["x", "y", "x"]).iter().map(|tool| tool.to_string().len()).sum();
+    assert_eq!(index.tools_bytes(), bytes);
 }
 
 #[test]
@@ -392,87 +509,20 @@ fn tools_with_a_page_go_where_apps_are_excluded_and_tools_for_apps_alone_where_n
     assert_eq!(names(&never, without).len(), 5);
 }
 
-/// A member with a skill of these files at `skill://a/`, and with this resource.
-fn with_skill(prefix: &str, resource: &str) -> MemberCatalog {
-    let entry = json!({"uri": "skill://a/SKILL.md", "frontmatter": {"name": "a"}, "resources": "dynamic"});
-    let item = |list, value: Value| Item::read(list, serde_json::from_str(&value.to_string()).unwrap()).unwrap();
-    let mut catalog = Catalog::new(Era::Modern);
-    catalog.skills = vec![item(List::Skills, entry)];
-    catalog.resources = vec![item(List::Resources, json!({"uri": resource}))];
-    catalog.templates = vec![item(List::Templates, json!({"uriTemplate": "{+anything}"}))];
-    MemberCatalog {
-        catalog: Some(Arc::new(catalog.sealed())),
-        ..member(prefix, &[])
-    }
-}
-
 #[test]
-fn what_is_under_a_prefix_for_skills_is_that_members_alone() {
-    let index = build(vec![with_skill("x", "skill://a/f"), with_skill("ops", "git://a/f")]);
-    let owner = |uri: &str| {
-        let target = index.resource(uri, Audience::EVERYBODY)?;
-        Some((target.member, target.original))
-    };
-    assert_eq!(owner("skill://ops/a/f"), Some((1, "skill://a/f".to_owned())));
-    assert_eq!(
-        owner("skill://x/never/listed"),
-        Some((0, "skill://never/listed".to_owned()))
-    );
-    // Not even by a template that is for anything.
-    assert_eq!(owner("skill://a/f"), None);
-    assert_eq!(owner("git://b"), Some((0, "git://b".to_owned())));
-    let skill = |uri: &str| index.skill(uri, Audience::EVERYBODY).map(|target| target.member);
-    assert_eq!(
-        (skill("skill://ops/b/SKILL.md"), skill("skill://zzz/a/SKILL.md")),
-        (Some(1), None)
-    );
-}
-
-#[test]
-fn a_member_alone_has_its_skills_as_it_knows_them() {
-    let index = build(vec![with_skill("x", "skill://a/f")]);
-    let alone = index.alone(0).unwrap();
-    let listed = seen(&alone, Audience::EVERYBODY, List::Skills, Revision::LATEST);
-    assert_eq!(listed[0]["uri"], "skill://a/SKILL.md");
-    let target = alone.resource("skill://b/c", Audience::EVERYBODY).unwrap();
-    assert_eq!((target.member, target.original.as_str()), (0, "skill://b/c"));
-    let without = MemberCatalog {
-        skills: SkillUris::LeftOut,
-        ..with_skill("x", "skill://a/f")
-    };
-    let index = build(vec![without]);
-    assert_eq!(index.alone(0).unwrap().status().skills, 0);
-    let read = |uri: &str| index.resource(uri, Audience::EVERYBODY).map(|target| target.original);
-    // A resource that is listed is read, whatever its scheme.
-    assert_eq!(
-        (read("skill://a/f"), read("skill://a/g")),
-        (Some("skill://a/f".into()), None)
-    );
-}
-
-#[test]
-fn what_the_federation_has_itself_goes_before_members() {
-    let files = [(
-        "a/SKILL.md".to_owned(),
-        bytes::Bytes::from_static(b"---\nname: a\ndescription: D\n---\n"),
-    )];
-    let (packages, _) = skills::own::packages(&["x".to_owned()], &files);
-    let plan = IndexPlan {
-        own: Some(Arc::new(OwnSkills::new(packages).0)),
-        ..IndexPlan::default()
-    };
-    let index = Index::build(plan, vec![with_skill("x", "skill://a/f")]);
-    let listed = seen(&index, Audience::EVERYBODY, List::Skills, Revision::LATEST);
-    assert_eq!(listed.as_array().unwrap().len(), 1);
-    assert_eq!(listed[0]["frontmatter"]["description"], "D");
-    let is_own = |uri: &str| {
-        let target = index.resource(uri, Audience::EVERYBODY).unwrap();
-        index.is_own(&target)
-    };
-    assert!(is_own("skill://x/a/SKILL.md") && !is_own("skill://x/a/f"));
-    let clash = &index.status().conflicts[0];
-    assert_eq!((clash.list.as_str(), clash.members.len()), ("skills", 2));
-    assert!(index.readers("git://b", Audience::EVERYBODY).eq([0]));
+fn a_block_for_apps_that_cannot_be_read_takes_no_tool_from_the_list() {
+    let offered = [
+        json!({"name": "number", "_meta": {"ui": {"resourceUri": 12, "visibility": ["app"]}}}),
+        json!({"name": "text", "_meta": {"ui": "ui://b/v"}}),
+        json!({"name": "word", "_meta": {"ui": {"visibility": "model"}}}),
+    ];
+    let index = build(vec![offering("b", json!({"excludeApps": true}), &offered)]);
+    let listed = tools(&index, Revision::LATEST);
+    let listed = listed.as_array().unwrap().iter();
+    let metas: Vec<_> = listed.map(|tool| tool["_meta"].clone()).collect();
+    assert_eq!(metas, offered.each_ref().map(|tool| tool["_meta"].clone()));
+    let for_models = |name| index.target_for_models(name, Audience::EVERYBODY).is_some();
+    assert!(for_models("b__text") && !for_models("b__number") && !for_models("b__word"));
 }
 
 #[test]
@@ -602,6 +652,85 @@ fn a_name_behind_a_prefix_is_that_of_the_member_with_the_prefix() {
     assert_eq!(owner(&index, "s3__echo"), Some((1, "echo".into())));
     assert_eq!(index.status().conflicts.len(), 1);
 }
+
+#[test]
+fn of_two_tools_that_one_member_calls_alike_that_stands_which_was_named_so() {
+    let said = json!({"tools": {"overrides": [{"name": "run", "as": "start"}]}});
+    for tools in [["run", "start"], ["start", "run"]] {
+        let index = build(vec![offering("p", said.clone(), &named(&tools))]);
+        assert_eq!(names(&index, Audience::EVERYBODY), ["p__start"]);
+        assert_eq!(owner(&index, "p__start"), Some((0, "run".into())));
+        let clashes = index.status().conflicts;
+        assert_eq!(clashes[0].members, ["member-p", "member-p"]);
+        let evading = with_naming(
+            json!({"prefix": "OnConflict"}),
+            vec![offering("p", said.clone(), &named(&tools))],
+        );
+        assert_eq!(owner(&evading, "start"), Some((0, "run".into())));
+        assert_eq!(owner(&evading, "p__start"), Some((0, "start".into())));
+    }
+    for tools in [["x", "p__x"], ["p__x", "x"]] {
+        let members = vec![member("p", &named(&tools)), member("q", &named(&["x"]))];
+        let index = with_naming(json!({"prefix": "OnConflict"}), members);
+        assert_eq!(names(&index, Audience::EVERYBODY), ["p__p__x", "p__x", "q__x"]);
+        assert_eq!(owner(&index, "p__x"), Some((0, "x".into())));
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_name_leads_to_its_own_tool_and_none_is_lost_without_a_word(
+        strategy in prop::sample::select(vec!["Always", "OnConflict", "Never"]),
+        max_length in prop::sample::select(vec![32, 64]),
+        said in prop::collection::vec(
+            (
+                prop::collection::btree_set(prop::sample::select(vec![
+                    "x", "y", "p__x", "q__x", "p__p__x", "tool_search", "p__tool_search", LONG, "p__cut_short",
+                ]), 0..6),
+                prop::collection::btree_map(
+                    prop::sample::select(vec!["x", "y", LONG]),
+                    prop::sample::select(vec!["x", "y", "p__x", "q__y"]),
+                    0..3,
+                ),
+            ),
+            1..4,
+        ),
+    ) {
+        let build = |turned: bool| {
+            let prefixed = said.iter().zip(["p", "q", ""]);
+            let members = prefixed.map(|((tools, renamed), prefix)| {
+                let overrides: Vec<_> = renamed.iter().map(|(name, shown)| json!({"name": name, "as": shown})).collect();
+                let mut tools: Vec<&str> = tools.iter().copied().collect();
+                if turned {
+                    tools.reverse();
+                }
+                offering(prefix, json!({"tools": {"overrides": overrides}}), &named(&tools))
+            });
+            with_naming(json!({"prefix": strategy, "maxLength": max_length}), members.collect())
+        };
+        let index = build(false);
+        let told = |index: &Index| {
+            let all = names(index, Audience::EVERYBODY).into_iter();
+            all.map(|name| (owner(index, &name).unwrap(), name)).collect::<Vec<_>>()
+        };
+        let listed = told(&index);
+        prop_assert_eq!(&told(&build(true)), &listed, "in whatever order servers list them");
+        let keys: Vec<&String> = listed.iter().map(|(_, name)| name).collect();
+        prop_assert!(keys.windows(2).all(|two| two[0] < two[1]));
+        prop_assert!(keys.iter().all(|name| name.chars().count() <= max_length));
+        let conflicts = index.status().conflicts;
+        for (place, (tools, _)) in said.iter().enumerate() {
+            let shown = listed.iter().filter(|((member, _), _)| *member == place).count();
+            let name = &index.members[place].name;
+            let told = conflicts.iter().flat_map(|clash| &clash.members).filter(|member| *member == name).count();
+            prop_assert!(shown + told >= tools.len(), "{} {:?} {:?}", name, listed, conflicts);
+            prop_assert!(listed.iter().all(|((member, tool), _)| *member != place || tools.contains(&**tool)));
+        }
+    }
+}
+
+/// Longer than names may be.
+const LONG: &str = "x_______________________________________________________________________________";
 
 #[test]
 fn a_rule_that_names_a_template_means_what_it_stands_for() {

@@ -1,13 +1,14 @@
 //! What one audience sees of an index: its lists, written once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::Index;
 use super::audience::Audience;
 use super::catalog::List;
 use super::meta_tool::MetaTool;
-use crate::mcp::{ListKind, Revision};
+use crate::mcp::{ListKind, Mark, Revision};
 
 /// The lists that one audience sees.
 #[derive(Debug, Default)]
@@ -93,11 +94,11 @@ impl View {
 }
 
 impl Shown {
-    /// What tells nothing: other than any list.
+    /// What tells nothing, since no list is known.
     pub const UNKNOWN: Self = Self {
-        tools: 0,
-        resources: 0,
-        prompts: 0,
+        tools: UNKNOWN,
+        resources: UNKNOWN,
+        prompts: UNKNOWN,
     };
 
     /// What tells the lists of this kind apart.
@@ -106,6 +107,21 @@ impl Shown {
             ListKind::Tools => self.tools,
             ListKind::Resources => self.resources,
             ListKind::Prompts => self.prompts,
+        }
+    }
+
+    /// Whether `now` shows another list of this kind, as far as both are known.
+    pub fn is_other(self, now: Self, kind: ListKind) -> bool {
+        let (then, now) = (self.of(kind), now.of(kind));
+        then != now && then != UNKNOWN && now != UNKNOWN
+    }
+
+    /// Takes what is not known from `now`.
+    pub fn learn(&mut self, now: Self) {
+        for kind in ListKind::ALL {
+            if self.of(kind) == UNKNOWN {
+                *self.of_mut(kind) = now.of(kind);
+            }
         }
     }
 
@@ -118,6 +134,9 @@ impl Shown {
         }
     }
 }
+
+/// The digest of no list.
+const UNKNOWN: u64 = 0;
 
 impl Index {
     /// Up to `size` entries of `list` as `view`, one of this index, shows them to clients of `revision`: those behind
@@ -132,16 +151,42 @@ impl Index {
     ) -> Page<'v> {
         let listing = view.list(list);
         let lines = &listing.lines;
-        let from = after.map_or(0, |after| lines.partition_point(|line| self.key(list, *line) <= after));
-        let to = match size {
-            0 => lines.len(),
-            _ => from.saturating_add(size).min(lines.len()),
-        };
+        let Range { start: from, end: to } = self.places(view, list, after, size);
         let last = (to < lines.len()).then(|| lines.get(to.wrapping_sub(1))).flatten();
         Page {
             items: listing.text(self, list, revision).between(from, to),
             last: last.map(|line| self.key(list, *line)),
         }
+    }
+
+    /// The keys of the entries that such a page has, each with the federations that it has passed.
+    pub fn passed<'v>(
+        &'v self,
+        view: &'v View,
+        list: List,
+        after: Option<&str>,
+        size: usize,
+    ) -> impl Iterator<Item = (&'v str, &'v [Mark])> {
+        let lines = view.list(list).lines.get(self.places(view, list, after, size));
+        lines.unwrap_or_default().iter().filter_map(move |line| match line {
+            Line::Entry(place) => {
+                let entry = self.merged(list).entries.get(*place)?;
+                let (_, _, item) = self.item(list, entry)?;
+                Some((&*entry.key, &*item.passed))
+            }
+            Line::Meta(_) => None,
+        })
+    }
+
+    /// Which lines of `list` are on the page of this `size` behind `after`.
+    fn places(&self, view: &View, list: List, after: Option<&str>, size: usize) -> Range<usize> {
+        let lines = &view.list(list).lines;
+        let from = after.map_or(0, |after| lines.partition_point(|line| self.key(list, *line) <= after));
+        let to = match size {
+            0 => lines.len(),
+            _ => from.saturating_add(size).min(lines.len()),
+        };
+        from..to
     }
 
     pub(super) fn key(&self, list: List, line: Line) -> &str {

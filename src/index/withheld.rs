@@ -1,6 +1,7 @@
 //! What is not offered: entries whose names would act on whatever shows them, those whose schemas or other members make
 //! clients refuse the whole list, tools whose `x-mcp-header` annotations are wrong, which are left out where the
-//! annotations bind, and mended where they do not, and skills that hosts could not use.
+//! annotations bind, and mended where they do not, skills that hosts could not use, and lists that their server
+//! does not give.
 
 use std::sync::Arc;
 
@@ -13,12 +14,13 @@ use crate::mcp::printable::acts_on_the_line;
 use crate::mcp::tool_schema::{self, SchemaDefect};
 use crate::mcp::{Members, object, printable};
 
-/// An entry that its server lists and that is not offered.
+/// An entry that its server lists and that is not offered, or a whole list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// The list that it stands in.
+    /// The list that it stands in, or that it is.
     pub list: List,
-    /// Its name or URI, cut and with control characters written as escapes: it ends up in logs and status.
+    /// Its name or URI, cut and with control characters written as escapes: it ends up in logs and status. Of a list the
+    /// method.
     pub name: String,
     /// Why.
     pub cause: Defect,
@@ -48,6 +50,9 @@ pub enum Defect {
     /// It is a skill with an entry that hosts must not load.
     #[error("a skill that hosts could not use: {0}")]
     Skill(#[from] EntryError),
+    /// It is a list that the server declares and answers with an error, which says this.
+    #[error("the server answers with an error: {0}; what it listed before is served for a while")]
+    List(String),
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -85,7 +90,10 @@ impl Item {
         let own = match list {
             List::Tools => tool_schema::defect(raw).map(Defect::Schema),
             List::Resources => url::Url::parse(&self.key).err().map(Defect::Uri),
-            List::Skills => skills::Entry::read(raw).err().map(Defect::Skill),
+            List::Skills => skills::Entry::read(raw)
+                .and_then(|entry| entry.check_fields())
+                .err()
+                .map(Defect::Skill),
             List::Templates | List::Prompts => None,
         };
         let of_types = || mended::kind(list)?.wrong(raw, "").map(Defect::Type);
@@ -119,7 +127,7 @@ impl Item {
 }
 
 impl Withheld {
-    fn new(list: List, name: &str, cause: Defect) -> Self {
+    pub(super) fn new(list: List, name: &str, cause: Defect) -> Self {
         Self {
             list,
             name: printable(name, NAME_MAX),
@@ -139,6 +147,7 @@ impl Defect {
             Self::Annotation(annotation) => annotation.reason(),
             Self::Schema(schema) => schema.reason(),
             Self::Skill(entry) => entry.reason(),
+            Self::List(_) => "ListRefused",
         }
     }
 }

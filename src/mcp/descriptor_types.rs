@@ -169,7 +169,7 @@ impl Kind {
                 mended.iter().any(Option::is_some).then(|| {
                     let values = values.iter().zip(&mended);
                     let values: Vec<_> = values
-                        .map(|(value, mended)| mended.as_deref().unwrap_or(value.get()))
+                        .map(|(value, mended)| mended.as_deref().unwrap_or_else(|| value.get()))
                         .collect();
                     format!("[{}]", values.join(","))
                 })

@@ -88,7 +88,10 @@ impl Features {
             forms: true,
             pages: true,
             tasks: true,
-            extensions: BTreeMap::from([(apps::EXTENSION.to_owned(), APPS_SETTINGS.to_owned())]),
+            extensions: BTreeMap::from([
+                (apps::EXTENSION.to_owned(), APPS_SETTINGS.to_owned()),
+                (SKILLS.to_owned(), "{}".to_owned()),
+            ]),
         }
     }
 
@@ -163,10 +166,12 @@ impl Features {
     }
 }
 
+/// The id of the extension for skills (Skills extension).
+pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 /// The kind of page that every host of apps shows.
 const APPS_SETTINGS: &str = r#"{"mimeTypes":["text/html;profile=mcp-app"]}"#;
-/// Extensions that need nothing of a gateway but that both sides hear of each other.
-const CARRIED_EXTENSIONS: [&str; 1] = [apps::EXTENSION];
+/// Extensions of which servers hear whether a client declares them.
+const CARRIED_EXTENSIONS: [&str; 2] = [apps::EXTENSION, SKILLS];
 
 #[cfg(test)]
 mod tests {

@@ -1,23 +1,25 @@
 //! HTTP headers of the protocol, and the coding of their values (2026-07-28, transports).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderName;
+
 /// The revision of a request.
-pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+pub static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of a request.
-pub const METHOD: &str = "mcp-method";
+pub static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The tool, prompt or resource that a request addresses.
-pub const NAME: &str = "mcp-name";
+pub static NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// A Legacy session.
-pub const SESSION_ID: &str = "mcp-session-id";
+pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The wish to be listed everything, past what is only found by search; ours, no part of the protocol.
-pub const SHOW_ALL: &str = "x-mcp-show-all";
+pub static SHOW_ALL: HeaderName = HeaderName::from_static("x-mcp-show-all");
 /// How often a read of a resource that nobody lists was forwarded to all who may have it.
-pub const FANOUT_HOP: &str = "x-mcp-resource-fanout-hop";
+pub static FANOUT_HOP: HeaderName = HeaderName::from_static("x-mcp-resource-fanout-hop");
 /// The last event that a client got of a stream, to take it up from there (WHATWG HTML, server-sent events).
-pub const LAST_EVENT_ID: &str = "last-event-id";
+pub static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";

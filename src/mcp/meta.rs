@@ -20,6 +20,9 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The task of 2025-11-25 that a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// The names of members whose entries a list lacks, since their servers do not list them for whoever asks; ours, no part
+/// of the protocol.
+pub const ABSENT_MEMBERS: &str = "dev.mcpfleet/absent-members";
 /// How many gateways a search, or a call of what it found, has passed; ours, no part of the protocol.
 pub const SEARCH_HOPS: &str = "dev.mcpfleet/search-hops";
 /// The token of progress notifications.
@@ -70,11 +73,11 @@ pub struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The hop of what is asked to learn what there is for any client: `everything` that can be carried is declared, as
-    /// JSON, since servers make what they list depend on it.
-    pub fn of_catalog(era: Era, revision: &'a str, everything: &'a str) -> Self {
+    /// The hop of what is asked to learn what there is for those who declare these `capabilities`, as JSON: servers make
+    /// what they list depend on it.
+    pub fn declaring(era: Era, revision: &'a str, capabilities: &'a str) -> Self {
         Self {
-            capabilities: everything,
+            capabilities,
             ..Self::our_own(era, revision)
         }
     }
@@ -120,6 +123,9 @@ pub fn write_for_upstream(params: &mut ObjectWriter<'_>, client: Option<&Members
     }
     meta.close();
 }
+
+/// What the gateway calls itself toward upstreams.
+pub const OWN_NAME: &str = "mcpfleet";
 
 /// What the gateway says of itself to upstreams, as JSON.
 pub const OWN_INFO: &str = concat!(r#"{"name":"mcpfleet","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);

@@ -175,8 +175,12 @@ fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
 }
 
 fn write_for_modern(out: &mut Vec<u8>, raw: &str, method: Method, server_info: &str) -> Result<(), ResultError> {
-    // How long, and by whom, a result may be kept is said of resources and skills only (2026-07-28, caching).
-    let is_cacheable = matches!(method, Method::ResourcesRead | Method::SkillsGet);
+    // How long, and by whom, a result may be kept is said of resources and skills only (2026-07-28, caching), and of
+    // directories, since hosts refuse those where it is missing.
+    let is_cacheable = matches!(
+        method,
+        Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead
+    );
     let members = Members::parse(raw).ok_or(ResultError::NotAnObject)?;
     check_type(&members)?;
     let mut object = ObjectWriter::open(out);
@@ -287,6 +291,15 @@ mod tests {
                 Revision::LATEST
             ),
             format!(r#"{{"resultType":"complete","contents":[],"ttlMs":0,"cacheScope":"private",{info}}}"#)
+        );
+        assert_eq!(
+            shaped(
+                Method::DirectoryRead,
+                r#"{"resources":[]}"#,
+                Era::Legacy,
+                Revision::LATEST
+            ),
+            format!(r#"{{"resultType":"complete","resources":[],"ttlMs":0,"cacheScope":"private",{info}}}"#)
         );
     }
 

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::fleet::OriginPlan;
 use crate::gateway::origin;
 use crate::metrics::Metrics;
 
@@ -76,7 +77,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The same guard against pages and foreign names that the gateway has.
 async fn guard(loopback: bool, request: Request, next: Next) -> Response {
-    match origin::check(request.uri(), request.headers(), loopback) {
+    match origin::check(request.uri(), request.headers(), loopback, &OriginPlan::default()) {
         Ok(()) => next.run(request).await,
         Err(_) => (
             StatusCode::FORBIDDEN,

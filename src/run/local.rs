@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::admin::Admin;
 use super::endpoints::Endpoints;
 use super::launch::{self, Launcher};
-use super::source::Source;
-use super::{pipes, progress, readiness, signals};
+use super::source::{REMOTE, Source};
+use super::{cores, pipes, progress, readiness, signals};
 use crate::api::DEFAULT_NAMESPACE;
 use crate::args::{Connect, Up};
 use crate::defaults;
@@ -23,6 +23,7 @@ use crate::fleet::access::access_reference;
 use crate::fleet::input::federation_input;
 use crate::fleet::plan::ServerInput;
 use crate::fleet::skills::skill_references;
+use crate::fleet::snapshot::alone;
 use crate::fleet::{
     Content, DefaultFederation, ObjectKey, Observations, PlanInput, Reference, ReferenceKind, References, Runtime,
 };
@@ -47,6 +48,7 @@ pub async fn up(options: Up) -> anyhow::Result<()> {
         source: Source::files(options.paths),
         default: options.default_federation,
         stdio: options.stdio,
+        member: None,
         shows_all: options.show_all,
         listen: options.listen.or_else(|| ports.then_some(LISTEN)),
         admin_listen: options.admin_listen.or_else(|| ports.then_some(ADMIN_LISTEN)),
@@ -64,6 +66,8 @@ pub async fn connect(options: Connect) -> anyhow::Result<()> {
         source: Source::address(&options),
         default: None,
         stdio: true,
+        // Alone, so that it speaks for itself, under its own names.
+        member: Some(REMOTE),
         // The server decides, which is asked to.
         shows_all: false,
         listen: None,
@@ -82,6 +86,8 @@ struct Fleet {
     default: Option<ObjectKey>,
     /// Whether one federation is served on standard input and output.
     stdio: bool,
+    /// The member of it that is served there alone, if not all are.
+    member: Option<&'static str>,
     /// Whether everything is listed there.
     shows_all: bool,
     listen: Option<SocketAddr>,
@@ -146,9 +152,12 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
             stop.clone(),
         )),
     ];
-    if let Some(gateway) = gateway {
+    // Calls may have opened connections there, which are closed in order below.
+    let cores = gateway.is_some().then(cores).transpose()?;
+    if let (Some(gateway), Some(cores)) = (gateway, &cores) {
         let sessions = Arc::clone(&sessions);
         tasks.push(tokio::spawn(gateway.serve(
+            Arc::clone(cores),
             runtime.fleet(),
             sessions,
             stop.clone(),
@@ -159,7 +168,10 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
         let pipes = Pipes {
             fleet: runtime.fleet(),
             sessions,
-            federation: federation.to_string(),
+            federation: match options.member {
+                Some(member) => alone::name_of(&federation.to_string(), member),
+                None => federation.to_string(),
+            },
             shows_all: options.shows_all,
             stop: stop.clone(),
         };
@@ -198,6 +210,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
     wait_for(tasks).await;
     runtime.stop().await;
     launcher.stop().await;
+    drop(cores);
     admin_stop.cancel();
     wait_for(admin.into_iter().collect()).await;
     Ok(())

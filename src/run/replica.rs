@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::admin::Admin;
 use super::cluster::{self, Options};
 use super::lease::Times;
-use super::{readiness, signals};
+use super::{cores, readiness, signals};
 use crate::args::{Role, Run};
+use crate::cores::Cores;
 use crate::fleet::{DefaultFederation, Runtime};
 use crate::gateway::Gateway;
 use crate::gateway::session::{Keyring, Sessions};
@@ -47,6 +48,10 @@ pub async fn run(options: Run) -> anyhow::Result<()> {
     let keyring = Arc::new(ArcSwapOption::empty());
     let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
     let session_keys = gateway.is_some().then_some(keyring);
+    let gateway = match gateway {
+        Some(gateway) => Some((gateway, cores()?)),
+        None => None,
+    };
     let served = tokio::spawn(serve(started, gateway, sessions, stop.clone(), options.drain_timeout));
     let outcome = cluster::run(
         client,
@@ -73,7 +78,7 @@ pub async fn run(options: Run) -> anyhow::Result<()> {
 /// Serves clients from the fleet as soon as there is one, and lets go of its servers in the end.
 async fn serve(
     started: oneshot::Receiver<Runtime>,
-    gateway: Option<Gateway>,
+    gateway: Option<(Gateway, Arc<Cores>)>,
     sessions: Arc<Sessions>,
     stop: CancellationToken,
     drain: std::time::Duration,
@@ -84,11 +89,16 @@ async fn serve(
         () = stop.cancelled() => return,
     };
     let Ok(runtime) = runtime else { return };
-    match gateway {
-        Some(gateway) => gateway.serve(runtime.fleet(), sessions, stop, drain).await,
-        None => stop.cancelled().await,
-    }
+    let Some((gateway, cores)) = gateway else {
+        stop.cancelled().await;
+        return runtime.stop().await;
+    };
+    gateway
+        .serve(Arc::clone(&cores), runtime.fleet(), sessions, stop, drain)
+        .await;
+    // Calls may have opened connections on the cores, which are closed in order here.
     runtime.stop().await;
+    drop(cores);
 }
 
 fn cluster_options(options: &Run, session_keys: Option<Arc<ArcSwapOption<Keyring>>>) -> Options {

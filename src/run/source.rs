@@ -37,7 +37,7 @@ impl Source {
         if connect.show_all {
             headers.insert(SHOW_ALL.into(), "true".into());
         }
-        let text = json!({"mcpServers": {"remote": {"url": connect.url, "headers": headers}}});
+        let text = json!({"mcpServers": {REMOTE: {"url": connect.url, "headers": headers}}});
         Self::Address {
             file: File {
                 name: "mcpfleet connect".into(),
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// Reads the objects, of which an address has one server in one federation, under its own names.
+    /// Reads the objects, of which an address has one server, [`REMOTE`], in one federation.
     pub(crate) fn read(&mut self, options: &Options) -> Reading {
         match self {
             Self::Files { sources, skills, .. } => {
@@ -66,10 +66,6 @@ impl Source {
                 let mut reading = manifest::read(std::slice::from_ref(file), options);
                 if let Err(problems) = &mut reading.manifests {
                     problems.0.iter_mut().for_each(as_of_arguments);
-                }
-                let federations = reading.manifests.iter_mut().flat_map(|read| &mut read.federations);
-                for member in federations.flat_map(|federation| &mut federation.spec.members) {
-                    member.prefix = Some(String::new());
                 }
                 reading
             }
@@ -109,6 +105,9 @@ fn as_of_arguments(problem: &mut Problem) {
     });
 }
 
+/// The member that is served of an address.
+pub(crate) const REMOTE: &str = "remote";
+
 /// Asks a server of ours for everything, past what it filters.
 const SHOW_ALL: &str = "X-MCP-Show-All";
 
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_server_without_a_prefix_and_with_headers_from_the_environment() {
+    fn an_address_is_one_server_with_headers_from_the_environment() {
         let manifests = read(&connect(&[("Authorization", "Bearer ${TOKEN}")]))
             .manifests
             .unwrap();
@@ -154,7 +153,8 @@ mod tests {
         assert_eq!(names, ["Authorization", "X-MCP-Show-All"]);
         let values = manifests.secrets.iter().flat_map(|secret| secret.data.values());
         assert!(values.into_iter().any(|value| value == b"Bearer s3cret"));
-        assert_eq!(manifests.federations[0].spec.members[0].prefix.as_deref(), Some(""));
+        assert_eq!(manifests.federations[0].spec.members.len(), 1);
+        assert_eq!(manifests.servers[0].metadata.name.as_deref(), Some(REMOTE));
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Inner {
                 if let Some(ear) = &call.ear {
                     ear.begins_again();
                 }
-                self.call_once(call).await
+                Box::pin(self.call_once(call)).await
             }
             answer => answer,
         }
@@ -62,14 +62,14 @@ impl Inner {
         match self.send(&connection, call).await {
             Err(Error::SessionLost) => {
                 let renewed = self.renewed(&connection).await?;
-                self.send(&renewed, call).await
+                Box::pin(self.send(&renewed, call)).await
             }
             Ok(reply)
                 if call.method == Method::ToolsCall
                     && connection.annotations() == Annotations::Binding
                     && reply.refuses_headers() =>
             {
-                self.send_as_annotated_now(call).await.unwrap_or(Ok(reply))
+                Box::pin(self.send_as_annotated_now(call)).await.unwrap_or(Ok(reply))
             }
             // Nobody is there, or a server of another era.
             Err(error @ (Error::Connect(_) | Error::Status(400 | 404 | 405))) => {
@@ -92,7 +92,7 @@ impl Inner {
     /// Reads the catalog again and sends `call` with the headers that the tool wants now. `None` if there is no such
     /// tool any more, or no way to know.
     async fn send_as_annotated_now(&self, call: &Call<'_>) -> Option<Result<Reply, Error>> {
-        let limit = self.timeouts.list + defaults::REREAD_PAUSE;
+        let limit = self.timeouts.word() + defaults::REREAD_PAUSE;
         if !self.rereads.ask(&self.wake, limit).await {
             return None;
         }

@@ -1,5 +1,6 @@
 //! A live connection to one server: the handshake that makes it, and requests over it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 
 use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
+use super::handshake;
 use super::http::{HttpPeer, Question};
 use super::http_link::{HttpLink, Parting};
 use super::known::Known;
@@ -128,9 +130,15 @@ impl Connection {
     }
 
     /// Reads one page of a list.
-    pub(crate) async fn list(&self, method: Method, cursor: Option<&str>, limit: Duration) -> Result<Reply, Error> {
+    pub(crate) async fn list(
+        &self,
+        method: Method,
+        cursor: Option<&str>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
         let params = request::list_params(&self.peer, cursor);
-        self.ask(method.as_str(), &params, limit).await
+        self.exchange(self.next_id(), method.as_str(), (None, None), &params, limit)
+            .await
     }
 
     /// Asks something of our own.
@@ -142,6 +150,17 @@ impl Connection {
     /// Asks a Legacy server whether it is there, and whether it knows the session.
     pub(super) async fn ping(&self, limit: Duration) -> Result<Reply, Error> {
         self.ask(Method::Ping.as_str(), b"{}", limit).await
+    }
+
+    /// Asks whether the server is there, whatever it says to it.
+    pub(super) async fn is_there(&self, limit: Duration) -> Result<(), Error> {
+        match self.peer.era() {
+            Era::Legacy => self.ping(limit).await.map(drop),
+            Era::Modern => {
+                let params = handshake::discover_params(&self.peer.revision_name, "{}");
+                self.ask(Method::Discover.as_str(), &params, limit).await.map(drop)
+            }
+        }
     }
 
     /// Carries a client's request; those of others may use the connection too if it `is_shared`. Dropping the future
@@ -209,7 +228,7 @@ impl Connection {
             }
         };
         // The call is worth more than its log: if anything is amiss here, it will find out.
-        drop(timeout(END_TIMEOUT, told).await);
+        drop(timeout(END_TIMEOUT, Box::pin(told)).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -243,7 +262,8 @@ impl Connection {
     ) -> Result<Reply, Error> {
         let body = Bytes::from(message::request(id, method, params));
         let era = self.peer.era();
-        let answer = async {
+        // In place, since it is large and would be moved otherwise.
+        let mut answer = pin!(async {
             match &self.link {
                 Link::Http(link) => {
                     let question = Question {
@@ -270,9 +290,9 @@ impl Connection {
                 }
                 Link::Stdio(child) => Ok(child.request(id, body, begun).await?),
             }
-        };
+        });
         let answered = match (begun, limit) {
-            (Some(begun), limit) => begun.wait_for(limit, answer).await,
+            (Some(begun), limit) => begun.wait_for(limit, answer.as_mut()).await,
             (None, Some(limit)) => timeout(limit, answer).await.map_err(|_| Ended::TimedOut),
             (None, None) => Ok(answer.await),
         };

@@ -48,16 +48,23 @@ pub struct Program {
 }
 
 /// How long one server is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timeouts {
     /// Opening a connection, or starting a process and its handshake.
     pub connect: Duration,
-    /// Reading one list.
-    pub list: Duration,
+    /// Reading one page of a list; `None` waits for as long as it takes.
+    pub list: Option<Duration>,
     /// One tool call or prompt; `None` waits as long as the client does.
     pub call: Option<Duration>,
     /// Reading one resource.
     pub resource: Duration,
+}
+
+impl Timeouts {
+    /// What a server has to say that is as short as a page of a list, and that is never waited for without an end.
+    pub fn word(&self) -> Duration {
+        self.list.unwrap_or(defaults::LIST_TIMEOUT)
+    }
 }
 
 impl Program {
@@ -98,7 +105,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: defaults::CONNECT_TIMEOUT,
-            list: defaults::LIST_TIMEOUT,
+            list: Some(defaults::LIST_TIMEOUT),
             call: None,
             resource: defaults::RESOURCE_TIMEOUT,
         }

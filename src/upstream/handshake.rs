@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::capabilities::Capabilities;
 use super::error::Error;
-use super::state::{Peer, Transport};
+use super::state::{Introduction, Peer, Transport};
 use crate::defaults;
 use crate::mcp::meta::Hop;
 use crate::mcp::object::ObjectWriter;
@@ -29,11 +29,12 @@ pub(crate) enum Verdict {
     Failed(Error),
 }
 
-/// The params of `server/discover` in the Modern revision called `revision`.
-pub(crate) fn discover_params(revision: &str) -> Vec<u8> {
+/// The params of `server/discover` in the Modern revision called `revision` that declare `capabilities`, a JSON object:
+/// some servers make what they declare themselves depend on it.
+pub(crate) fn discover_params(revision: &str, capabilities: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
-    let hop = Hop::our_own(Era::Modern, revision);
+    let hop = Hop::declaring(Era::Modern, revision, capabilities);
     meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out
@@ -94,6 +95,7 @@ pub(crate) fn judge_message(message: &[u8], tried: &str) -> Verdict {
         let peer = peer(Revision::LATEST, own.as_ref(), discovered.capabilities.as_ref());
         return Verdict::Modern(Peer {
             instructions: instructions(discovered.instructions.as_ref()),
+            introduction: introduction(own.as_ref(), discovered.instructions.as_ref()),
             revision_name: tried.to_owned().into(),
             ..peer
         });
@@ -120,6 +122,7 @@ pub(crate) fn read_initialized(message: &[u8]) -> Result<Peer, Error> {
         .ok_or_else(|| no_common_revision(std::slice::from_ref(&initialized.protocol_version)))?;
     Ok(Peer {
         instructions: instructions(initialized.instructions.as_ref()),
+        introduction: introduction(initialized.server_info.as_ref(), initialized.instructions.as_ref()),
         ..peer(
             revision,
             initialized.server_info.as_ref(),
@@ -232,7 +235,22 @@ fn peer(revision: Revision, info: Option<&Value>, capabilities: Option<&Value>) 
         name: text("name"),
         version: text("version"),
         instructions: None,
+        introduction: Introduction::default(),
         capabilities: Capabilities::read(capabilities, revision),
+    }
+}
+
+/// What a server says of itself, as far as clients take it (2025-11-25, `Implementation`).
+fn introduction(info: Option<&Value>, instructions: Option<&Value>) -> Introduction {
+    let has = |name: &str| info.and_then(|info| info.get(name)).is_some_and(Value::is_string);
+    let fits = |text: &String| text.len() <= defaults::INTRODUCTION_MAX;
+    let info = info.filter(|_| has("name") && has("version")).map(Value::to_string);
+    let instructions = instructions.and_then(Value::as_str).map(str::to_owned);
+    Introduction {
+        info: info.filter(fits).map(Into::into),
+        instructions: instructions
+            .filter(|text| !text.is_empty() && fits(text))
+            .map(Into::into),
     }
 }
 

@@ -1,5 +1,6 @@
 //! One server as the gateway holds it: what others see of it, and what its task and its calls share.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +48,10 @@ pub(super) struct Inner {
     pub(super) freshness: Freshness,
     /// Whether nothing is offered as long as one of its tools cannot be.
     pub(super) withholds_whole: bool,
+    /// Whether its lists are read at all.
+    pub(super) reads_lists: bool,
+    /// How many calls are under way; not counted where it is held for everybody.
+    at_work: Option<AtomicUsize>,
     /// What all connections to it have in common.
     pub(super) known: Arc<Known>,
     /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
@@ -70,6 +75,27 @@ pub(super) struct Inner {
 impl Upstream {
     /// Starts to hold the server `name` (`namespace/name`). Must be called within a runtime.
     pub fn start(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
+        Self::begin(name, endpoint, terms, metrics, None)
+    }
+
+    /// The same for one caller alone; tells then whether it [is at work](Self::is_at_work).
+    pub fn start_for_caller(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
+        Self::begin(name, endpoint, terms, metrics, Some(AtomicUsize::new(0)))
+    }
+
+    /// Whether a call is under way, as far as it is held for one caller.
+    pub fn is_at_work(&self) -> bool {
+        let at_work = self.inner.at_work.as_ref();
+        at_work.is_some_and(|calls| calls.load(Ordering::Acquire) > 0)
+    }
+
+    fn begin(
+        name: String,
+        endpoint: Endpoint,
+        terms: Terms,
+        metrics: ServerMetrics,
+        at_work: Option<AtomicUsize>,
+    ) -> Self {
         let Terms {
             timeouts,
             pin,
@@ -77,6 +103,8 @@ impl Upstream {
             notifications,
             freshness,
             withholds_whole,
+            lists,
+            forwards: _,
         } = terms;
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
@@ -86,6 +114,8 @@ impl Upstream {
             timeouts,
             freshness,
             withholds_whole,
+            reads_lists: lists,
+            at_work,
             known: Arc::new(Known::new(pin, transport, notifications, metrics.clone())),
             live: ArcSwapOption::empty(),
             state: watch::Sender::new(Arc::default()),
@@ -119,9 +149,9 @@ impl Upstream {
         state.peer.as_ref().map(|peer| peer.capabilities).unwrap_or_default()
     }
 
-    /// How long it is waited for where it lists something.
-    pub fn list_timeout(&self) -> Duration {
-        self.inner.timeouts.list
+    /// How long it is waited for where it finds something.
+    pub fn search_timeout(&self) -> Duration {
+        self.inner.timeouts.word()
     }
 
     /// Most connections to it that calls may have of their own.
@@ -178,6 +208,7 @@ impl Upstream {
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
+        let _at_work = self.inner.at_work.as_ref().map(AtWork::begin);
         let reply = self.inner.call(&call).await;
         // Arguments that cannot be sent are the client's affair: the server was not asked.
         if !matches!(reply, Err(Error::Arguments(_))) {
@@ -205,6 +236,22 @@ impl Upstream {
         {
             tracing::error!(server = self.inner.name, %error, "the upstream's task ended badly");
         }
+    }
+}
+
+/// A call under way, until this is dropped.
+struct AtWork<'a>(&'a AtomicUsize);
+
+impl<'a> AtWork<'a> {
+    fn begin(calls: &'a AtomicUsize) -> Self {
+        calls.fetch_add(1, Ordering::AcqRel);
+        Self(calls)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

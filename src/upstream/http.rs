@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
@@ -23,14 +23,15 @@ use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
 use crate::body::{self, BodyError};
+use crate::cores::PerCore;
 use crate::defaults;
 use crate::mcp::asking::Asking;
 use crate::mcp::{Envelope, Kind, headers, message, notice};
 
-/// One server's endpoint with a connection pool of its own.
+/// One server's endpoint with connection pools of its own, one for each core.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    clients: Arc<PerCore<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>>,
     endpoint: HttpEndpoint,
 }
 
@@ -91,18 +92,22 @@ impl HttpPeer {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .pool_max_idle_per_host(256)
-            .build(https);
-        Ok(Self { client, endpoint })
+        let client = || {
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(Duration::from_secs(60))
+                .pool_max_idle_per_host(256)
+                .http1_writev(false)
+                .build(https.clone())
+        };
+        let clients = Arc::new(PerCore::new(client));
+        Ok(Self { clients, endpoint })
     }
 
     /// The same server at another address of its own, with the same connections.
     pub(crate) fn at(&self, url: Uri) -> Self {
         Self {
-            client: self.client.clone(),
+            clients: Arc::clone(&self.clients),
             endpoint: HttpEndpoint {
                 url,
                 headers: self.endpoint.headers.clone(),
@@ -138,7 +143,7 @@ impl HttpPeer {
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_id {
-            headers.insert(HeaderName::from_static(headers::LAST_EVENT_ID), id.clone());
+            headers.insert(headers::LAST_EVENT_ID.clone(), id.clone());
         }
         opened(self.send(HttpMethod::GET, headers, Bytes::new()).await?).await
     }
@@ -157,9 +162,9 @@ impl HttpPeer {
         if let Some(came) = unexpected(&response) {
             return Err(came);
         }
-        let session = response.headers().get(headers::SESSION_ID).cloned();
+        let session = response.headers().get(&headers::SESSION_ID).cloned();
         let message = match opened(response).await? {
-            Opened::Stream(events) => Some(self.read_stream(events, headers, &question).await?),
+            Opened::Stream(events) => Some(Box::pin(self.read_stream(events, headers, &question)).await?),
             Opened::Other { message, .. } => message,
         };
         Ok(Answer {
@@ -173,7 +178,7 @@ impl HttpPeer {
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
         let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
         let status = response.status().as_u16();
-        drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+        drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
     }
 
@@ -213,7 +218,8 @@ impl HttpPeer {
         *request.method_mut() = method;
         *request.uri_mut() = self.endpoint.url.clone();
         *request.headers_mut() = headers;
-        self.client
+        self.clients
+            .here()
             .request(request)
             .await
             .map_err(|e| Error::Connect(cause(&e)))
@@ -326,10 +332,10 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
             return Ok(Opened::Stream(EventStream::new(response.into_body())));
         }
-        MediaType::Json => Some(body::read(response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
+        MediaType::Json => Some(body::read(&mut response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
         _ => {
             // A short body is read so that the connection can be used again; a long one is not worth it.
-            drop(body::read(response.into_body(), ERROR_BODY_MAX).await);
+            drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
             None
         }
     };
@@ -370,14 +376,11 @@ pub(crate) fn cause(error: &dyn std::error::Error) -> String {
 
 /// The names under which a request is routed on a Modern hop.
 pub(crate) fn routing_headers(map: &mut HeaderMap, method: &'static str, target: Option<&str>) {
-    map.insert(
-        HeaderName::from_static(headers::METHOD),
-        HeaderValue::from_static(method),
-    );
+    map.insert(headers::METHOD.clone(), HeaderValue::from_static(method));
     if let Some(target) = target
         && let Ok(value) = HeaderValue::from_str(&headers::encode(target))
     {
-        map.insert(HeaderName::from_static(headers::NAME), value);
+        map.insert(headers::NAME.clone(), value);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::capabilities::Offer;
 use super::connection::Connection;
@@ -12,9 +13,13 @@ use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
 use crate::index::{Catalog, Item, List};
-use crate::mcp::{RpcError, descriptor};
+use crate::mcp::{Passed, RpcError, descriptor};
 
-/// Reads every list that the server declares.
+/// Reads every list that the server declares. One that it answers with an error is left out, with what it said, but that
+/// of its tools: without them there is no point in it.
+///
+/// # Errors
+/// The server cannot be reached, or does not keep to the protocol.
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
     let mut catalog = Catalog::new(connection.peer().era());
     for list in List::ALL {
@@ -43,16 +48,29 @@ async fn read_list(
             Body::Error(error) if cursor.is_none() && error_code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
                 return Ok(true);
             }
-            Body::Error(error) => return Err(refused(list, error)),
+            Body::Error(error) => match refused(error) {
+                Error::Refused(text) if list == List::Tools => {
+                    let method = list.method().as_str();
+                    return Err(Error::Protocol(format!("{method} was answered with: {text}")));
+                }
+                Error::Refused(text) => {
+                    catalog.refuse(list, text, Instant::now());
+                    return Ok(false);
+                }
+                other => return Err(other),
+            },
         };
         for raw in page.items {
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(false);
             }
-            let Some(item) = Item::read(list, raw) else {
+            let Some(mut item) = Item::read(list, raw) else {
                 catalog.leave_out_nameless(list);
                 continue;
             };
+            if let Some(passed) = &page.passed {
+                item.passed = passed.of(&item.key);
+            }
             match item.offered(list, connection.annotations()) {
                 Ok(tool) if list == List::Tools => catalog.tools.push(Item {
                     needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
@@ -77,17 +95,13 @@ async fn read_list(
 }
 
 /// What the error means that a list was answered with.
-fn refused(list: List, error: &str) -> Error {
-    let refusal = serde_json::from_str::<&RawValue>(error).map(handshake::refusal);
-    match refusal {
-        Ok(Error::Refused(text)) => Error::Protocol(format!("{} was answered with: {text}", list.method().as_str())),
-        Ok(other) => other,
-        Err(_) => Error::Protocol(format!("{} was answered with an error", list.method().as_str())),
-    }
+fn refused(error: &str) -> Error {
+    serde_json::from_str::<&RawValue>(error).map_or_else(|_| Error::Refused("no text".into()), handshake::refusal)
 }
 
 struct Page {
     items: Vec<Box<RawValue>>,
+    passed: Option<Passed>,
     next: Option<String>,
 }
 
@@ -102,7 +116,8 @@ impl Page {
             None => None,
             Some(raw) => serde_json::from_str(raw.get()).map_err(|_| malformed())?,
         };
-        Ok(Self { items, next })
+        let passed = members.get("_meta").and_then(Passed::read);
+        Ok(Self { items, passed, next })
     }
 }
 

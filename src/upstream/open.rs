@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -113,10 +113,13 @@ impl Opening<'_> {
         let answer = self.ask_http(http, &base, self.handshake()).await?;
         let peer = handshake::read_initialized(&checked(&answer, false)?)?;
         let mut headers = base;
-        headers.insert(VERSION_HEADER, HeaderValue::from_static(peer.revision.as_str()));
+        headers.insert(
+            headers::PROTOCOL_VERSION.clone(),
+            HeaderValue::from_static(peer.revision.as_str()),
+        );
         let has_session = answer.session.is_some();
         if let Some(session) = answer.session {
-            headers.insert(SESSION_HEADER, session);
+            headers.insert(headers::SESSION_ID.clone(), session);
         }
         timeout(self.limit, http.tell(&headers, Bytes::from_static(INITIALIZED)))
             .await
@@ -200,7 +203,10 @@ impl Opening<'_> {
     async fn discover_in(self, http: &Arc<HttpPeer>, revision: &str) -> Result<Verdict, Error> {
         let mut headers = modern_headers(http, revision)?;
         routing_headers(&mut headers, Method::Discover.as_str(), None);
-        let answer = match self.ask_http(http, &headers, discovery(DISCOVER_ID, revision)).await {
+        let answer = match self
+            .ask_http(http, &headers, self.discovery(DISCOVER_ID, revision))
+            .await
+        {
             // Who answers what it does not know with a page may still take a handshake.
             Err(Error::Unexpected { .. }) => return Ok(Verdict::Legacy),
             answer => answer?,
@@ -261,15 +267,15 @@ impl Opening<'_> {
 
     /// What the process says of itself, by discovery or handshake. `None`: it ended before it said so.
     async fn find_out(self, child: &StdioConnection) -> Result<Option<Peer>, Error> {
-        let discovered = ask_stdio(child, discovery(DISCOVER_ID, Revision::LATEST.as_str()));
+        let discovered = ask_stdio(child, self.discovery(DISCOVER_ID, Revision::LATEST.as_str()));
         tokio::pin!(discovered);
         let shaken = ask_stdio(child, self.handshake());
         if let Ok(answer) = timeout(PROBE_PATIENCE, &mut discovered).await {
-            return judge(child, answer, shaken).await;
+            return self.judge(child, answer, shaken).await;
         }
         tokio::pin!(shaken);
         tokio::select! {
-            answer = &mut discovered => judge(child, answer, shaken).await,
+            answer = &mut discovered => self.judge(child, answer, shaken).await,
             answer = &mut shaken => initialized(answer).map(Some),
         }
     }
@@ -281,6 +287,37 @@ impl Opening<'_> {
         Ok(Connection::new(peer, Link::Stdio(child), self.questions, self.known))
     }
 
+    /// What an answer to discovery leads to; `shaken` is the handshake, begun or not.
+    async fn judge(
+        self,
+        child: &StdioConnection,
+        discovered: Result<Bytes, StdioError>,
+        shaken: impl Future<Output = Result<Bytes, StdioError>>,
+    ) -> Result<Option<Peer>, Error> {
+        let Ok(message) = discovered else { return Ok(None) };
+        let mut verdict = handshake::judge_message(&message, Revision::LATEST.as_str());
+        if let Verdict::Later(name) = &verdict {
+            let Ok(message) = ask_stdio(child, self.discovery(DISCOVER_AGAIN_ID, name)).await else {
+                return Ok(None);
+            };
+            verdict = handshake::judge_message(&message, name);
+        }
+        match verdict {
+            Verdict::Modern(peer) => Ok(Some(peer)),
+            Verdict::Failed(error) => Err(error),
+            Verdict::Later(name) => Err(refused_its_own(&name)),
+            Verdict::Legacy => match shaken.await {
+                Ok(message) => handshake::read_initialized(&message).map(Some),
+                Err(_) => Ok(None),
+            },
+        }
+    }
+
+    fn discovery(self, id: u64, revision: &str) -> FirstQuestion {
+        let declared = self.questions.declared().to_json(Era::Modern);
+        question(Method::Discover, id, &handshake::discover_params(revision, &declared))
+    }
+
     fn handshake(self) -> FirstQuestion {
         let offered = match &self.known.pin {
             Pin::Legacy(revision) => *revision,
@@ -289,31 +326,6 @@ impl Opening<'_> {
         let declared = self.questions.declared().to_json(Era::Legacy);
         let params = handshake::initialize_params(offered, &declared);
         question(Method::Initialize, INITIALIZE_ID, &params)
-    }
-}
-
-/// What an answer to discovery leads to; `shaken` is the handshake, begun or not.
-async fn judge(
-    child: &StdioConnection,
-    discovered: Result<Bytes, StdioError>,
-    shaken: impl Future<Output = Result<Bytes, StdioError>>,
-) -> Result<Option<Peer>, Error> {
-    let Ok(message) = discovered else { return Ok(None) };
-    let mut verdict = handshake::judge_message(&message, Revision::LATEST.as_str());
-    if let Verdict::Later(name) = &verdict {
-        let Ok(message) = ask_stdio(child, discovery(DISCOVER_AGAIN_ID, name)).await else {
-            return Ok(None);
-        };
-        verdict = handshake::judge_message(&message, name);
-    }
-    match verdict {
-        Verdict::Modern(peer) => Ok(Some(peer)),
-        Verdict::Failed(error) => Err(error),
-        Verdict::Later(name) => Err(refused_its_own(&name)),
-        Verdict::Legacy => match shaken.await {
-            Ok(message) => handshake::read_initialized(&message).map(Some),
-            Err(_) => Ok(None),
-        },
     }
 }
 
@@ -333,16 +345,12 @@ fn modern_headers(http: &HttpPeer, revision: &str) -> Result<HeaderMap, Error> {
     let mut headers = http.base_headers();
     let name = HeaderValue::from_str(revision);
     let name = name.map_err(|_| Error::Protocol("its revision has a name that no header can carry".into()))?;
-    headers.insert(VERSION_HEADER, name);
+    headers.insert(headers::PROTOCOL_VERSION.clone(), name);
     Ok(headers)
 }
 
 /// A question that a connection begins with: method, id and the whole message.
 type FirstQuestion = (Method, u64, Bytes);
-
-fn discovery(id: u64, revision: &str) -> FirstQuestion {
-    question(Method::Discover, id, &handshake::discover_params(revision))
-}
 
 fn question(method: Method, id: u64, params: &[u8]) -> FirstQuestion {
     (method, id, Bytes::from(message::request(id, method.as_str(), params)))
@@ -352,7 +360,5 @@ const DISCOVER_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
 const DISCOVER_AGAIN_ID: u64 = 3;
 const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const VERSION_HEADER: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
-const SESSION_HEADER: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 /// A process is given this long to answer discovery before it is offered a handshake as well.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ use super::lists;
 use super::state::{Health, State};
 use super::supervise::jittered;
 use crate::defaults;
-use crate::index::{Catalog, List};
+use crate::index::{Catalog, Defect, List};
 
 impl Inner {
     /// Reads the catalog over `connection`, once more after a while, and again, if the server fails without being gone.
@@ -39,7 +39,15 @@ impl Inner {
     /// Reads the catalog over `connection` and publishes both.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
         let asked = self.rereads.begin();
-        let mut catalog = lists::read_catalog(connection, self.timeouts).await?;
+        let mut catalog = if self.reads_lists {
+            lists::read_catalog(connection, self.timeouts).await?
+        } else {
+            connection.is_there(self.timeouts.resource).await?;
+            Catalog::new(connection.peer().era()).sealed()
+        };
+        if let Some(before) = self.state.borrow().catalog.as_deref() {
+            catalog = catalog.taking_over(before, self.freshness.stale_for);
+        }
         if self.withholds_whole && !catalog.withheld.is_empty() {
             catalog = catalog.withheld_whole();
         }
@@ -86,7 +94,10 @@ impl Inner {
         for entry in catalog.withheld.iter().filter(|entry| !known.contains(entry)) {
             let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
-            tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}");
+            match cause {
+                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
+                _ => tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}"),
+            }
         }
         if catalog.withheld_more != known_more {
             tracing::warn!(server = self.name, more = catalog.withheld_more, "more is withheld");
@@ -105,8 +116,13 @@ impl Inner {
 
     /// Publishes a failure. The last good catalog stays, for a while.
     pub(super) fn failed(&self, error: Error) {
-        self.metrics.up(false);
-        self.metrics.failure(error.reason());
+        if !self.reads_lists && matches!(error, Error::Auth(_)) {
+            // It is there, and wants to know who asks: callers will tell it.
+            self.metrics.up(true);
+        } else {
+            self.metrics.up(false);
+            self.metrics.failure(error.reason());
+        }
         self.failing
             .send_if_modified(|since| since.is_none().then(|| *since = Some(Instant::now())).is_some());
         let health = Health::Failed(advised(error, &self.known.pin, self.known.transport));

@@ -203,7 +203,7 @@ pub(crate) fn headers_of<'h>(call: Option<&Call<'_>>, of_connection: &'h HeaderM
         return Cow::Borrowed(of_connection);
     };
     let mut all = of_connection.clone();
-    all.insert(headers::FANOUT_HOP, hops.into());
+    all.insert(headers::FANOUT_HOP.clone(), hops.into());
     Cow::Owned(all)
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn list_params(peer: &Peer, cursor: Option<&str>) -> Vec<u8> {
         params.string("cursor", cursor);
     }
     let everything = Features::everything().to_json(peer.era());
-    let hop = Hop::of_catalog(peer.era(), &peer.revision_name, &everything);
+    let hop = Hop::declaring(peer.era(), &peer.revision_name, &everything);
     meta::write_for_upstream(&mut params, None, hop);
     params.close();
     out

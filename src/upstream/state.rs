@@ -48,8 +48,19 @@ pub struct Peer {
     pub version: String,
     /// How to use it, as one line.
     pub instructions: Option<Arc<str>>,
+    /// What it says of itself, for where it is served alone.
+    pub introduction: Introduction,
     /// What it declared that it can do.
     pub capabilities: Capabilities,
+}
+
+/// What a server says of itself to its clients, as it says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// Its name, version and looks, as JSON; `None` where it lacks what clients demand, or is too long.
+    pub info: Option<Arc<str>>,
+    /// How to use it; `None` where it does not say so, or at too great a length.
+    pub instructions: Option<Arc<str>>,
 }
 
 /// What carries the messages to and from a server.
@@ -115,6 +126,7 @@ impl Peer {
             name: String::new(),
             version: String::new(),
             instructions: None,
+            introduction: Introduction::default(),
             capabilities: Capabilities::UNKNOWN,
         }
     }

@@ -1,6 +1,5 @@
 //! One task per upstream: connect, read the catalog, keep both fresh, and try again with patience.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -112,10 +111,7 @@ impl Inner {
 
     /// Waits until lists that were read at `read_at` are old.
     async fn is_old(&self, read_at: Instant) {
-        match self.freshness.ttl {
-            Some(ttl) => sleep_until(read_at + ttl).await,
-            None => pending().await,
-        }
+        sleep_until(read_at + self.freshness.ttl.max(defaults::REREAD_PAUSE)).await;
     }
 
     /// Waits until somebody wants the lists to be read.

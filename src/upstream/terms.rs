@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
+
 use super::endpoint::Timeouts;
 use super::pin::Pin;
 use crate::defaults;
@@ -22,13 +24,26 @@ pub struct Terms {
     pub freshness: Freshness,
     /// Whether nothing of the server is offered as long as one of its tools cannot be.
     pub withholds_whole: bool,
+    /// Whether its lists are read. Where not, it is only called, and asked now and then whether it is there.
+    pub lists: bool,
+    /// What of callers' requests goes on to it, if anything does: then each caller has connections of its own.
+    pub forwards: Option<Forwarding>,
+}
+
+/// What of callers' requests goes on to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// The headers that do, sorted.
+    pub headers: Vec<HeaderName>,
+    /// Whether each caller has lists of its own, too.
+    pub own_lists: bool,
 }
 
 /// How fresh the lists of a server are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Freshness {
-    /// They are read again when they are so old; never for their age alone, where this is `None`.
-    pub ttl: Option<Duration>,
+    /// They are read again when they are so old, as often as may be where this is zero.
+    pub ttl: Duration,
     /// The last good ones are served so long while the server is away.
     pub stale_for: Duration,
 }
@@ -45,6 +60,13 @@ pub enum HttpTransport {
     OldSse,
 }
 
+impl Terms {
+    /// How long a server that takes the place of another may take until it has listed what it has.
+    pub fn patience(&self) -> Duration {
+        self.timeouts.connect + self.timeouts.list.unwrap_or(self.freshness.stale_for)
+    }
+}
+
 impl Default for Terms {
     fn default() -> Self {
         Self {
@@ -54,6 +76,8 @@ impl Default for Terms {
             notifications: true,
             freshness: Freshness::default(),
             withholds_whole: false,
+            lists: true,
+            forwards: None,
         }
     }
 }
@@ -61,7 +85,7 @@ impl Default for Terms {
 impl Default for Freshness {
     fn default() -> Self {
         Self {
-            ttl: Some(defaults::CATALOG_TTL),
+            ttl: defaults::CATALOG_TTL,
             stale_for: defaults::STALE_FOR,
         }
     }

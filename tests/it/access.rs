@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::support::gateway::{TestGateway, plan};
+use crate::support::gateway::{TestGateway, plan, plan_with};
 use crate::support::http::{self, Reply};
 use crate::support::process::{Printed, Process};
 use crate::support::replica::until;
@@ -136,6 +136,49 @@ async fn every_http_method_asks_for_the_key_but_a_browsers_question() {
     assert_kept_out(&send(Request::delete(gateway.url())).await, "DELETE");
     let preflight = send(Request::options(gateway.url()).header("origin", "http://localhost:5173")).await;
     assert_eq!(preflight.status, 200);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_may_call_where_the_federation_says_so() {
+    const LOCAL: &str = "http://localhost:5173";
+    const NAMED: &str = "https://ui.example";
+    const EVIL: &str = "https://evil.example";
+    let with = |origins: Value| plan_with(&[], json!({"access": {"anonymous": {}, "origins": origins}}));
+    let mut gateway = TestGateway::start(plan(&[])).await;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    for (origins, let_in) in [
+        (json!({}), &[LOCAL][..]),
+        (json!({"allow": [NAMED]}), &[LOCAL, NAMED]),
+        (json!({"policy": "AllowList", "allow": [NAMED]}), &[NAMED]),
+        (json!({"policy": "Any"}), &[LOCAL, NAMED, EVIL]),
+    ] {
+        gateway.input.send_replace(with(origins.clone()).into());
+        let probe = *let_in.last().unwrap();
+        let preflight = async |gateway: &TestGateway, origin: &str| {
+            let request = Request::options(gateway.url()).header("origin", origin);
+            gateway.send(request.body(Full::<Bytes>::default()).unwrap()).await
+        };
+        until("the new policy", async || {
+            (preflight(&gateway, probe).await.status == 200).then_some(())
+        })
+        .await;
+        let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+        for origin in [LOCAL, NAMED, EVIL] {
+            let expected = if let_in.contains(&origin) { 200 } else { 403 };
+            let headers = [("mcp-session-id", session.as_str()), ("origin", origin)];
+            for reply in [
+                gateway.bare_post(ping, headers).await,
+                preflight(&gateway, origin).await,
+            ] {
+                assert_eq!(reply.status, expected, "{origin} by {origins}");
+                let told = reply.header("access-control-allow-origin");
+                assert_eq!(told, (expected == 200).then_some(origin), "{origins}");
+            }
+        }
+        let none = gateway.bare_post(ping, [("mcp-session-id", session.as_str())]).await;
+        assert_eq!(none.status, 200, "who is no page by {origins}");
+    }
+    gateway.until(|_| true).await;
 }
 
 #[tokio::test]

@@ -127,6 +127,34 @@ async fn each_modern_call_carries_what_its_own_client_declared() {
 }
 
 #[tokio::test]
+async fn tools_for_pages_alone_are_listed_to_each_client_by_what_it_declares_with_that_very_request() {
+    let server = Shelf::empty()
+        .with_app("show", "ui://b/v")
+        .with_tool("move", json!({"_meta": {"ui": {"visibility": ["app"]}}}))
+        .legacy()
+        .await;
+    let spec = json!({"apps": {"hideAppOnly": "WithoutApps"}});
+    let gateway = TestGateway::ready_with(&[("b", server.address)], spec).await;
+    let (all, some) = (["b__move", "b__show"], ["b__show"]);
+    let with = LegacyClient::open(&gateway, LEGACY, showing()).await;
+    let without = LegacyClient::open(&gateway, LEGACY, json!({})).await;
+    for _ in 0..2 {
+        for (capabilities, session, expected) in [(showing(), &with, &all[..]), (json!({}), &without, &some)] {
+            let listed = gateway.modern_declaring(capabilities, "tools/list", json!({})).await;
+            assert_eq!(names(&listed[0]), expected);
+            // Whoever keeps it for others would give it to clients of the other kind.
+            assert_eq!(listed[0]["result"]["cacheScope"], "private");
+            let listed = session.request_to_end("tools/list", json!({})).await;
+            assert_eq!(names(&listed[0]), expected);
+        }
+    }
+    let others = gateway.modern("resources/list", json!({})).await;
+    assert_eq!(others["result"]["cacheScope"], "public");
+    let called = ask_declaring(&gateway, Revision::LATEST, json!({}), "b__move").await;
+    assert!(called["result"].is_object(), "hidden, and callable: {called}");
+}
+
+#[tokio::test]
 async fn each_legacy_session_has_a_connection_that_declares_what_it_did() {
     let shelf = Shelf::empty().with_app("show", "ui://b/v");
     let numbers = std::sync::atomic::AtomicUsize::new(0);

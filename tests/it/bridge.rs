@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::support::gateway::TestGateway;
 use crate::support::legacy_client::LegacyClient;
@@ -106,6 +106,66 @@ async fn a_modern_servers_questions_reach_a_modern_client_and_its_answers_come_b
     let replayed = modern_call(&gateway, again, forms).await;
     assert_eq!(replayed["error"]["code"], -32602, "a state is used once");
     assert_eq!(server.seen_of("tools/call").len(), 2, "strangers reached no server");
+}
+
+#[tokio::test]
+async fn what_a_tool_asks_that_is_run_by_name_reaches_whoever_runs_it() {
+    let (modern, legacy) = (modern_server().await, asking_legacy_server().await);
+    let gateway = TestGateway::ready(&[("m", modern.address), ("l", legacy.address)]).await;
+    let forms = json!({"elicitation": {"form": {}}});
+    let run = |tool: &str| json!({"name": "execute_tool", "arguments": {"name": tool, "parameters": {"a": 1}}});
+    let accepted = json!({"action": "accept", "content": {"name": "Ada"}});
+
+    let asked = modern_call(&gateway, run("m__greet"), forms.clone()).await;
+    assert_eq!(
+        asked["result"]["inputRequests"]["who"]["method"], "elicitation/create",
+        "{asked}"
+    );
+    let answer = json!({"requestState": asked["result"]["requestState"], "inputResponses": {"who": accepted}});
+    // It is for what was run, not for another tool of the two.
+    let elsewhere = modern_call(&gateway, with(run("l__think"), &answer), forms.clone()).await;
+    assert_eq!(elsewhere["error"]["code"], -32602, "{elsewhere}");
+    let done = modern_call(&gateway, with(run("m__greet"), &answer), forms.clone()).await;
+    assert_eq!(done["result"]["content"][0]["text"], "Hello Ada", "{done}");
+
+    let asked = modern_call(&gateway, run("l__think"), forms.clone()).await;
+    let questions = asked["result"]["inputRequests"].as_object().unwrap();
+    let (key, question) = questions.iter().next().unwrap();
+    assert_eq!(question["params"]["requestedSchema"], form());
+    let answer = json!({"requestState": asked["result"]["requestState"], "inputResponses": {key.as_str(): accepted}});
+    let mut answering = with(run("l__think"), &answer);
+    answering["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": forms,
+    });
+    let request = gateway.modern_request(json!("q"), "tools/call", answering, forms.clone());
+    let waits = tokio::spawn(gateway.client.request(request));
+    until("the server hears the answer", || {
+        let heard = legacy.seen();
+        heard
+            .iter()
+            .any(|seen| seen.body["id"] == "q-1" && seen.body["result"] == accepted)
+    })
+    .await;
+    waits.abort();
+
+    for tool in ["m__greet", "l__think"] {
+        let client = LegacyClient::open(&gateway, Revision::V2025_11_25, forms.clone()).await;
+        let mut stream = client.request("tools/call", run(tool)).await;
+        let asked = client.asked(&mut stream).await;
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        assert_eq!(client.respond(&asked, json!({"result": accepted})).await, 202);
+        if tool == "m__greet" {
+            assert_eq!(stream.next().await["result"]["content"][0]["text"], "Hello Ada");
+        }
+    }
+    until("the server hears both answers", || {
+        let heard = legacy.seen();
+        let answers = heard
+            .iter()
+            .filter(|seen| seen.body["id"] == "q-1" && seen.body["result"] == accepted);
+        answers.count() == 2
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -619,4 +679,12 @@ async fn what_a_legacy_server_asks_in_vain_and_fails_without_is_named_to_a_moder
     }
     let legacy = gateway.legacy("tools/call", json!({"name": "s__needs"})).await;
     assert_eq!(legacy["result"]["isError"], true, "{legacy}");
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -22,7 +22,10 @@ fn everything() -> Value {
     json!({
         "roots": {"listChanged": true}, "sampling": {"context": {}, "tools": {}},
         "elicitation": {"form": {}, "url": {}},
-        "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}},
+        "extensions": {
+            "io.modelcontextprotocol/skills": {},
+            "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
+        },
     })
 }
 

@@ -25,7 +25,7 @@ fn hold(server: &Upstream, pin: Pin) -> Held {
     });
     let timeouts = Timeouts {
         connect: Duration::from_secs(1),
-        list: Duration::from_secs(1),
+        list: Some(Duration::from_secs(1)),
         ..Timeouts::default()
     };
     let terms = Terms {

@@ -124,6 +124,42 @@ async fn a_code_that_is_not_the_servers_to_give_is_told_under_the_data_of_anothe
 }
 
 #[tokio::test]
+async fn what_went_wrong_in_a_tool_is_told_as_it_was_told() {
+    for modern in [false, true] {
+        for error in [
+            r#"{"code":-32001,"message":"Quota","data":{"retry_after":60}}"#,
+            r#"{"code":-32000,"message":"a","data":[1.0,null]}"#,
+            r#"{"code":-32019,"message":"b"}"#,
+            r#"{"code":4711,"message":"Dock closed","data":"north"}"#,
+        ] {
+            let server = Upstream::start(move |seen| script(seen, modern, 200, error)).await;
+            let gateway = TestGateway::ready(&[("s", server.address)]).await;
+            for revision in [Revision::LATEST_LEGACY, Revision::LATEST] {
+                assert_eq!(told(&gateway, revision, CALL.0, CALL.1).await, error, "{revision}");
+            }
+        }
+        let server = Upstream::start(move |seen| match seen.method() {
+            "tools/call" => {
+                let mut result = json!({"content": [{"type": "text", "text": "no"}], "isError": true});
+                if modern {
+                    result["resultType"] = json!("complete");
+                }
+                seen.result(result)
+            }
+            _ => script(seen, modern, 200, "{}"),
+        })
+        .await;
+        let gateway = TestGateway::ready(&[("s", server.address)]).await;
+        for revision in Revision::ALL {
+            let answer = gateway.ask(revision, "tools/call", json!({"name": "s__t"})).await;
+            let result = &answer["result"];
+            assert_eq!(result["isError"], true, "{revision}: {answer}");
+            assert_eq!(result["content"], json!([{"type": "text", "text": "no"}]));
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_error_with_a_status_of_its_own_is_the_servers_answer() {
     let error =
         r#"{"code":-32602,"message":"no such argument","data":{"far":1e400,"long":123456789012345678901234567890}}"#;

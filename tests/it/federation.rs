@@ -6,7 +6,7 @@ use mcpfleet::fleet::PlanInput;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
-use crate::access::{ALICE, BOB, alice_and_bob, by_key};
+use crate::access::{ALICE, BOB, alice_and_bob, by_key, keys};
 use crate::support::event_stream::EventStream;
 use crate::support::gateway::{TestGateway, plan, plan_with};
 use crate::support::http;
@@ -251,6 +251,81 @@ async fn each_caller_sees_and_calls_what_a_rule_for_them_covers_and_hears_of_not
     assert_eq!(seen_by(&gateway, ALICE).await.0, all);
 }
 
+#[tokio::test]
+async fn nobody_is_served_the_list_of_another_however_warm_it_is() {
+    let s = server(&["a", "b", "c"]).await;
+    let mut plan = by_key(
+        plan_with(&[("s", s.address)], json!({"limits": {"pageSize": 1}})),
+        keys(&[
+            ("alice", "key-of-alice"),
+            ("bob", "key-of-bob"),
+            ("carol", "key-of-carol"),
+        ]),
+    );
+    let rules = json!([{"principals": ["alice"], "names": ["a", "b"]}, {"principals": ["bob"], "names": ["a"]}]);
+    plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
+    let mut gateway = TestGateway::start(plan).await;
+    gateway
+        .until(|o| o.federations.values().all(|f| f.index.tools == 2))
+        .await;
+    const CAROL: (&str, &str) = ("x-api-key", "key-of-carol");
+    let ask = async |key: (&str, &str), revision: Revision, method: &str, params: Value| {
+        let mut headers = vec![key];
+        let mut params = params;
+        let session;
+        if revision == LEGACY {
+            session = http::open_session(&gateway.client, &gateway.url(), LEGACY, &[key])
+                .await
+                .unwrap();
+            headers.extend([
+                ("mcp-session-id", session.as_str()),
+                ("mcp-protocol-version", LEGACY.as_str()),
+            ]);
+        } else {
+            params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {}});
+            headers.extend([("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)]);
+            headers.extend((method == "tools/call").then_some(("mcp-name", "tool_search")));
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        gateway.bare_post(&body.to_string(), headers).await.json()["result"].take()
+    };
+    let mut cursor = None;
+    for revision in [LEGACY, Revision::LATEST, LEGACY, Revision::LATEST] {
+        for (key, expected) in [(ALICE, &["s__a", "s__b"][..]), (BOB, &["s__a"]), (CAROL, &[])] {
+            let (mut seen, mut params) = (Vec::new(), json!({}));
+            loop {
+                let result = ask(key, revision, "tools/list", params).await;
+                seen.extend(page(&result).0);
+                if revision == Revision::LATEST {
+                    assert_eq!(result["cacheScope"], "private");
+                }
+                match result.get("nextCursor") {
+                    Some(next) => params = json!({"cursor": next}),
+                    None => break,
+                }
+                cursor = Some(params.clone());
+            }
+            assert_eq!(seen, expected, "{key:?} {revision}");
+            let found = ask(
+                key,
+                revision,
+                "tools/call",
+                json!({"name": "tool_search", "arguments": {}}),
+            )
+            .await;
+            let text = found["content"][0]["text"].as_str().unwrap();
+            for name in ["s__a", "s__b", "s__c"] {
+                assert_eq!(text.contains(name), expected.contains(&name), "{key:?} finds {text}");
+            }
+            // Where another has left off, nothing more is shown than there is for oneself.
+            let behind = ask(key, revision, "tools/list", cursor.clone().unwrap()).await;
+            let behind = behind["tools"].as_array().map_or(0, Vec::len);
+            assert!(behind <= expected.len().saturating_sub(1), "{key:?}");
+        }
+    }
+}
+
 fn instructed(seen: &upstream::Seen) -> Answer {
     match seen.method() {
         "initialize" => seen
@@ -333,8 +408,22 @@ async fn a_tool_with_a_schema_that_clients_choke_on_is_withheld_and_nothing_else
         .servers
         .values()
         .find_map(|server| server.catalog.clone().filter(|c| c.tools == 1));
-    let withheld: Vec<_> = catalog.unwrap().withheld.into_iter().map(|tool| tool.name).collect();
-    assert_eq!(withheld, ["typed", "lost"]);
+    let withheld = catalog.unwrap().withheld;
+    let told: Vec<_> = withheld.iter().map(|tool| (&*tool.name, &*tool.reason)).collect();
+    let [("typed", typed), ("lost", lost)] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(
+        typed.contains("type \"object\"") && lost.contains("properties/a"),
+        "{told:?}"
+    );
+    let page = gateway.metrics_page();
+    for line in [
+        r#"mcpfleet_catalog_withheld{server="default/a"} 2"#,
+        r#"mcpfleet_catalog_withheld{server="default/b"} 0"#,
+    ] {
+        assert!(page.contains(line), "{line} in {page}");
+    }
 
     let mut strict = plan(&servers);
     strict.servers[0].terms.withholds_whole = true;

@@ -21,24 +21,27 @@ async fn hold(server: &Upstream, freshness: Freshness) -> Held {
     hold_at(endpoint, Terms { freshness, ..terms() }).await
 }
 
-fn never() -> Freshness {
+fn seldom() -> Freshness {
     Freshness {
-        ttl: None,
+        ttl: Duration::from_secs(3600),
         ..Freshness::default()
     }
 }
 
 #[tokio::test]
-async fn lists_are_read_again_when_they_are_old_unless_they_never_are() {
+async fn lists_are_read_again_when_they_are_old_and_not_before() {
     let tools = Tools::default();
     let listed = tools.clone();
     let server = Upstream::start(move |seen| upstream::modern(seen, &listed.list())).await;
-    let ttl = Some(Duration::from_millis(300));
-    let fresh = hold(&server, Freshness { ttl, ..never() }).await;
-    let stale = hold(&server, never()).await;
+    let ttl = Duration::ZERO;
+    let fresh = hold(&server, Freshness { ttl, ..seldom() }).await;
+    let stale = hold(&server, seldom()).await;
     tools.add("new");
     until_it_has(&fresh, "new").await;
-    sleep(Duration::from_millis(500)).await;
+    let before = server.seen_of("tools/list").len();
+    sleep(Duration::from_millis(2_500)).await;
+    let read = server.seen_of("tools/list").len() - before;
+    assert!((1..=3).contains(&read), "at most once a second: {read}");
     assert!(stale.state().borrow().catalog.as_ref().unwrap().tools.is_empty());
     stale.refresh();
     until_it_has(&stale, "new").await;
@@ -150,7 +153,7 @@ async fn the_last_good_lists_are_served_for_a_while_and_then_nothing_with_the_re
     })
     .await;
     let stale_for = Duration::from_millis(700);
-    let held = hold(&server, Freshness { stale_for, ..never() }).await;
+    let held = hold(&server, Freshness { stale_for, ..seldom() }).await;
     for _ in 0..2 {
         is_away.store(true, Ordering::SeqCst);
         held.refresh();
@@ -186,4 +189,44 @@ async fn a_failure_is_not_kept_and_the_next_reading_counts() {
         assert!(Instant::now() < deadline, "never read again");
         sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test]
+async fn a_member_has_lists_as_fresh_and_waits_as_long_as_it_says_itself() {
+    let tools = Tools::default();
+    let listed = tools.clone();
+    let server = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => Answer::Hang,
+        _ => upstream::modern(seen, &listed.list()),
+    })
+    .await;
+    tools.add("first");
+    let members = json!([
+        {"name": "hasty", "server": {"name": "s"}, "prefix": "hasty",
+         "cache": {"ttl": "-1s"}, "timeouts": {"call": "300ms"}},
+        {"name": "calm", "server": {"name": "s"}, "prefix": "calm", "cache": {"ttl": "1h"}},
+    ]);
+    let gateway = TestGateway::ready_with(&[("s", server.address)], json!({"members": members})).await;
+    let listed = async || gateway.modern("tools/list", json!({})).await.to_string();
+    let until = async |tools: &[&str]| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let listed = listed().await;
+            if tools.iter().all(|tool| listed.contains(tool)) {
+                return listed;
+            }
+            assert!(Instant::now() < deadline, "{listed}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    until(&["calm__first", "hasty__first"]).await;
+    tools.add("second");
+    let now = until(&["hasty__second"]).await;
+    assert!(!now.contains("calm__second"), "they are fresh for it");
+
+    let called = gateway.modern("tools/call", json!({"name": "hasty__first"})).await;
+    let message = called["error"]["message"].as_str().unwrap();
+    assert!(message.contains("300ms"), "{called}");
+    let calm = gateway.modern("tools/call", json!({"name": "calm__first"}));
+    assert!(tokio::time::timeout(Duration::from_millis(900), calm).await.is_err());
 }

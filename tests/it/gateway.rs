@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
-use crate::support::gateway::TestGateway;
+use crate::support::gateway::{TestGateway, plan};
 use crate::support::upstream::{self, Upstream};
 
 fn tools() -> Value {
@@ -127,38 +129,70 @@ async fn descriptors_and_results_arrive_value_for_value() {
         "icons": [{"src": "data:,"}], "_meta": {"vendor.x/y": {"deep": {"er": 12_345_678_901_234_567_u64}}},
         "inventedForThis": {"name": "odd", "list": [[], {}, "ü\u{1f600}\u{7f}"]},
     });
-    let result = json!({
-        "content": [], "structuredContent": {"n": 1.0e300, "i": -7}, "isError": false,
-        "_meta": {"vendor.x/y": 1}, "inventedForThis": ["a", {"b": null}],
+    let link = json!({
+        "type": "resource_link", "uri": "x://1", "name": "one", "size": 7, "_meta": {"vendor.x/y": [1.0]},
+        "inventedForThis": {"a": null},
     });
-    let (listed, answered) = (descriptor.clone(), result.clone());
-    let server = Upstream::start(move |seen| match seen.method() {
-        "tools/call" => seen.result(answered.clone()),
-        _ => upstream::legacy(seen, &json!([listed])),
+    let result = |content: Value| {
+        json!({
+            "content": content, "structuredContent": {"n": 1.0e300, "i": -7}, "isError": false,
+            "_meta": {"vendor.x/y": 1}, "inventedForThis": ["a", {"b": null}],
+        })
+    };
+    let results = [result(json!([])), result(json!([link]))];
+    let own = results.clone();
+    let answer = move |seen: &upstream::Seen| {
+        let place = usize::from(seen.body["params"]["arguments"]["link"] == true);
+        own[place].clone()
+    };
+    let (listed, answered) = (json!([descriptor]), answer.clone());
+    let old = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => seen.result(answered(seen)),
+        _ => upstream::legacy(seen, &listed),
     })
     .await;
-    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let (listed, answered) = (json!([descriptor]), answer.clone());
+    let new = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => {
+            let mut result = answered(seen);
+            result["resultType"] = json!("complete");
+            seen.result(result)
+        }
+        _ => upstream::modern(seen, &listed),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("new", new.address), ("old", old.address)]).await;
 
-    let mut expected = descriptor;
-    expected["name"] = json!("s__odd");
+    let named = |name: &str| {
+        let mut expected = descriptor.clone();
+        expected["name"] = json!(name);
+        expected
+    };
     for answer in [
         gateway.legacy("tools/list", json!({})).await,
         gateway.modern("tools/list", json!({})).await,
     ] {
-        assert_eq!(answer["result"]["tools"], json!([expected]));
+        assert_eq!(answer["result"]["tools"], json!([named("new__odd"), named("old__odd")]));
     }
-    let call = json!({"name": "s__odd", "arguments": {}});
-    assert_eq!(gateway.legacy("tools/call", call.clone()).await["result"], result);
-    let modern = gateway.modern("tools/call", call).await;
-    for (member, value) in result
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(member, _)| *member != "_meta")
-    {
-        assert_eq!(&modern["result"][member], value, "{member}");
+    for name in ["new__odd", "old__odd"] {
+        for (has_link, result) in [false, true].into_iter().zip(&results) {
+            let call = json!({"name": name, "arguments": {"link": has_link}});
+            assert_eq!(
+                gateway.legacy("tools/call", call.clone()).await["result"],
+                *result,
+                "{name}"
+            );
+            let mut modern = gateway.modern("tools/call", call).await["result"].take();
+            let added = modern.as_object_mut().unwrap();
+            assert_eq!(added.remove("resultType"), Some(json!("complete")));
+            let info = added["_meta"]
+                .as_object_mut()
+                .unwrap()
+                .remove("io.modelcontextprotocol/serverInfo");
+            assert!(info.is_some());
+            assert_eq!(modern, *result, "{name}");
+        }
     }
-    assert_eq!(modern["result"]["_meta"]["vendor.x/y"], 1);
 }
 
 #[tokio::test]
@@ -536,4 +570,37 @@ async fn a_stopping_gateway_lets_running_requests_finish() {
         server.seen().iter().any(|seen| seen.http == http::Method::DELETE),
         "the session was ended"
     );
+}
+
+/// Clients that send all before they read anything.
+#[tokio::test]
+async fn whoever_sends_too_much_is_told_so_when_it_listens_at_last() {
+    let gateway = TestGateway::start(plan(&[])).await;
+    let head = |more: &str| {
+        format!(
+            "POST /default/fed/mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json\r\n{more}\r\n\r\n"
+        )
+    };
+    let size = 10 << 20;
+    let sent = "a".repeat(size);
+    let declared = head(&format!("content-length: {size}")) + &sent;
+    let chunked = head("transfer-encoding: chunked") + &format!("{size:x}\r\n{sent}\r\n0\r\n\r\n");
+    for message in [declared, chunked] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.write_all(message.as_bytes()).await.unwrap();
+        assert!(first_line(&mut stream).await.starts_with("HTTP/1.1 413 "));
+    }
+    let mut waiting = TcpStream::connect(gateway.address).await.unwrap();
+    let asking = head(&format!("content-length: {size}\r\nexpect: 100-continue"));
+    waiting.write_all(asking.as_bytes()).await.unwrap();
+    assert!(
+        first_line(&mut waiting).await.starts_with("HTTP/1.1 413 "),
+        "it is not asked for what is not wanted"
+    );
+}
+
+async fn first_line(stream: &mut TcpStream) -> String {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).await.unwrap();
+    line
 }

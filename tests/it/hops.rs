@@ -402,7 +402,12 @@ async fn schemas_are_passed_as_they_are_and_nothing_is_fetched_for_them() {
         .enumerate()
         .map(|(number, schema)| {
             let icons = json!([{"src": format!("http://{address}/icon.png")}]);
-            json!({"name": format!("t{number}"), "inputSchema": schema, "outputSchema": schema, "icons": icons})
+            let mut tool = json!({"name": format!("t{number}"), "inputSchema": schema, "icons": icons});
+            // Clients make a validator of it when they list the tool, and could not of one that is elsewhere.
+            if schema["$schema"] != away {
+                tool["outputSchema"] = schema.clone();
+            }
+            tool
         })
         .collect();
     let expected: Vec<_> = listed

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpfleet::fleet::{Access, ApiKeys, PlanInput, Reference, ReferenceKind};
+use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -270,19 +271,45 @@ fn by_keys(keys: &[(&str, &str)]) -> PlanInput {
 }
 
 #[tokio::test]
-async fn who_does_not_read_holds_up_nobody() {
+async fn who_does_not_read_holds_up_nobody_and_is_told_of_many_changes_at_once() {
+    const CHANGES: usize = 200;
+    let legacy = Revision::LATEST_LEGACY;
     let server = server().await;
-    let gateway = TestGateway::start(plan(&[])).await;
-    let _silent = listen(&gateway, json!(1), all()).await;
+    let filtered = |round: usize| {
+        let tools = if round.is_multiple_of(2) {
+            json!({})
+        } else {
+            json!({"deny": ["a"]})
+        };
+        let members = json!([{"name": "s", "server": {"name": "s"}, "tools": tools}]);
+        let spec = json!({"members": members, "notifications": {"coalesce": "1ms"}});
+        plan_with(&[("s", server.address)], spec)
+    };
+    let mut gateway = TestGateway::start(filtered(0)).await;
+    gateway
+        .until(|o| o.federations.values().all(|federation| federation.index.tools == 1))
+        .await;
+    let mut silent = listen(&gateway, json!(1), all()).await;
+    let session = gateway.open_session(legacy).await;
+    let mut silent_session = gateway.get_events(&session, legacy, None).await;
     let mut reader = listen(&gateway, json!(2), all()).await;
     reader.message().await.unwrap();
-    for round in 0..10 {
-        let members: &[_] = if round % 2 == 0 { &[("s", server.address)] } else { &[] };
-        gateway.input.send_replace(plan(members).into());
+    for round in 1..=CHANGES {
+        let changed = Instant::now();
+        gateway.input.send_replace(filtered(round).into());
         assert_eq!(
             reader.message().await.unwrap()["method"],
             "notifications/tools/list_changed",
             "round {round}"
         );
+        assert!(changed.elapsed() < Duration::from_secs(2), "round {round}");
+    }
+    silent.message().await.unwrap();
+    for stream in [&mut silent, &mut silent_session] {
+        let mut told = 0;
+        while stream.message_within(WHILE).await.is_some() {
+            told += 1;
+        }
+        assert!((1..=CHANGES).contains(&told), "{told}");
     }
 }

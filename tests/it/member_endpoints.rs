@@ -81,6 +81,27 @@ async fn a_member_alone_has_its_own_names_and_nothing_of_others() {
 }
 
 #[tokio::test]
+async fn what_a_member_does_not_have_is_missing_though_another_has_it() {
+    let a = Shelf::empty().legacy().await;
+    let b = Shelf::empty()
+        .with("x://1", "of b")
+        .with("ui://b/v", "of b")
+        .modern()
+        .await;
+    let mut gateway = TestGateway::ready(&[("a", a.address), ("b", b.address)]).await;
+    gateway.turn_to("default/fed/servers/a");
+    for (revision, code) in BOTH.into_iter().zip([-32002, -32602]) {
+        for uri in ["x://1", "ui://b/v"] {
+            let read = gateway.ask(revision, "resources/read", json!({"uri": uri})).await;
+            assert_eq!(read["error"]["code"], code, "{read}");
+            assert_eq!(read["error"]["data"], json!({"uri": uri}));
+        }
+    }
+    assert_eq!(a.seen_of("resources/read").len(), 4);
+    assert!(b.seen_of("resources/read").is_empty());
+}
+
+#[tokio::test]
 async fn filters_and_rules_hold_and_only_names_are_the_servers() {
     let [a, b] = two().await;
     let members = json!([

@@ -1,11 +1,15 @@
 //! What several members have is one list, and each request goes to one of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::gateway::{TestGateway, plan_with};
+use crate::support::http;
 use crate::support::shelf::Shelf;
 use crate::support::upstream::{Answer, Upstream};
 
@@ -159,18 +163,30 @@ async fn all_parts_of_a_result_arrive_in_their_order() {
         {"type": "text", "text": "last"},
     ]);
     let result = json!({"content": content, "structuredContent": {"rows": [1.5, {"a": "b"}]}});
-    let answered = result.clone();
-    let shelf = Shelf::empty().with_tool("mixed", json!({}));
+    let shelf = || Shelf::empty().with_tool("mixed", json!({}));
+    let (answered, old) = (result.clone(), shelf());
     let a = Upstream::start(move |seen| match seen.method() {
         "tools/call" => seen.result(answered.clone()),
-        _ => shelf.answer_legacy(seen),
+        _ => old.answer_legacy(seen),
     })
     .await;
-    let gateway = TestGateway::ready(&[("a", a.address)]).await;
+    let (mut answered, new) = (result.clone(), shelf());
+    answered["resultType"] = json!("complete");
+    let b = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => seen.result(answered.clone()),
+        _ => new.answer_modern(seen),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("a", a.address), ("b", b.address)]).await;
     for revision in BOTH {
-        let answer = gateway.ask(revision, "tools/call", json!({"name": "a__mixed"})).await;
-        assert_eq!(answer["result"]["content"], result["content"]);
-        assert_eq!(answer["result"]["structuredContent"], result["structuredContent"]);
+        for tool in ["a__mixed", "b__mixed"] {
+            let answer = gateway.ask(revision, "tools/call", json!({"name": tool})).await;
+            assert_eq!(answer["result"]["content"], result["content"], "{tool}");
+            assert_eq!(
+                answer["result"]["structuredContent"], result["structuredContent"],
+                "{tool}"
+            );
+        }
     }
 }
 
@@ -186,16 +202,113 @@ async fn a_member_that_is_taken_out_is_gone_in_one_step_that_is_told_once() {
     let params = json!({"notifications": {"toolsListChanged": true}});
     let mut stream = gateway.modern_events(json!(1), "subscriptions/listen", params).await;
     stream.message().await.unwrap();
+    let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+    let mut legacy = gateway.get_events(&session, Revision::LATEST_LEGACY, None).await;
     gateway
         .input
         .send_replace(Arc::new(plan_with(&servers[1..], json!({}))));
-    let told = stream.message().await.unwrap();
-    assert_eq!(told["method"], "notifications/tools/list_changed");
-    for revision in BOTH {
+    let names = async |revision| {
         let listed = gateway.ask(revision, "tools/list", json!({})).await;
-        let tools = listed["result"]["tools"].as_array().unwrap();
-        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["b__y", "b__y2"]);
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (both, one) = (["a__x", "a__x2", "b__y", "b__y2"], ["b__y", "b__y2"]);
+    loop {
+        let names = names(Revision::LATEST).await;
+        if names == one {
+            break;
+        }
+        assert_eq!(names, both);
     }
-    assert_eq!(stream.message_within(std::time::Duration::from_millis(400)).await, None);
+    for stream in [&mut stream, &mut legacy] {
+        let told = stream.message().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+    assert_eq!(names(Revision::LATEST_LEGACY).await, one);
+    let gone = gateway
+        .ask(Revision::LATEST, "tools/call", json!({"name": "a__x"}))
+        .await;
+    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+    for stream in [&mut stream, &mut legacy] {
+        assert_eq!(stream.message_within(Duration::from_millis(400)).await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_fleet_is_listed_to_many_at_once_without_asking_any_server() {
+    const SERVERS: usize = 20;
+    const TOOLS: usize = 100;
+    const CLIENTS: usize = 30;
+    let servers = join_all((0..SERVERS).map(async |server| {
+        let shelf = (0..TOOLS).fold(Shelf::empty(), |shelf, tool| {
+            shelf.with_tool(&format!("t{tool}"), json!({"description": "x".repeat(1_000)}))
+        });
+        let upstream = if server.is_multiple_of(2) {
+            shelf.modern().await
+        } else {
+            shelf.legacy().await
+        };
+        (format!("s{server}"), upstream)
+    }))
+    .await;
+    let addresses: Vec<_> = servers
+        .iter()
+        .map(|(name, server)| (name.as_str(), server.address))
+        .collect();
+    for (visibility, listed) in [("Native", SERVERS * TOOLS), ("Discoverable", 2)] {
+        let members = addresses
+            .iter()
+            .map(|(name, _)| json!({"name": name, "server": {"name": name}, "visibility": visibility}));
+        let spec = json!({"members": members.collect::<Vec<_>>()});
+        let mut gateway = TestGateway::start(plan_with(&addresses, spec)).await;
+        let all = i64::try_from(SERVERS * TOOLS).unwrap();
+        gateway
+            .until(|o| o.federations.values().all(|federation| federation.index.tools == all))
+            .await;
+        let asked = || {
+            servers
+                .iter()
+                .map(|(_, server)| server.seen_of("tools/list").len())
+                .sum::<usize>()
+        };
+        let before = asked();
+        let visits = join_all((0..CLIENTS).map(async |client| {
+            let http = http::client();
+            let session = match client.is_multiple_of(2) {
+                true => Some(gateway.open_session(Revision::LATEST_LEGACY).await),
+                false => None,
+            };
+            let mut waited = Vec::new();
+            for _ in 0..2 {
+                let request = match &session {
+                    Some(session) => http::legacy(
+                        &gateway.url(),
+                        &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+                        [
+                            ("mcp-session-id", session.as_str()),
+                            ("mcp-protocol-version", "2025-11-25"),
+                        ],
+                    ),
+                    None => gateway.modern_request(json!(1), "tools/list", json!({}), json!({})),
+                };
+                let since = Instant::now();
+                let reply = http::send(&http, request).await;
+                waited.push(since.elapsed());
+                assert_eq!(reply.text.matches(r#""inputSchema""#).count(), listed, "{visibility}");
+            }
+            waited
+        }))
+        .await;
+        let longest = visits.into_iter().flatten().max().unwrap();
+        assert!(longest < Duration::from_secs(10), "{visibility}: {longest:?}");
+        assert_eq!(asked(), before, "lists come from what was read");
+        let page = gateway.metrics_page();
+        let bytes = page
+            .lines()
+            .find_map(|line| line.strip_prefix("mcpfleet_list_bytes{federation=\"default/fed\"} "));
+        let bytes: usize = bytes.unwrap().parse().unwrap();
+        assert_eq!(bytes > SERVERS * TOOLS * 1_000, visibility == "Native", "{bytes}");
+    }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mcpfleet::fleet::UpstreamState;
 use mcpfleet::mcp::Revision;
 use serde_json::json;
 use tokio::time::Instant;
@@ -86,6 +87,48 @@ async fn each_end_of_a_call_is_counted_as_what_it_was() {
         }
         assert!(Instant::now() < deadline, "{missing:#?} in {page}");
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_a_server_answers_is_no_failure_of_it() {
+    let tools = json!([{"name": "errs", "inputSchema": {"type": "object"}}, {"name": "breaks", "inputSchema": {"type": "object"}}]);
+    for modern in [false, true] {
+        let tools = tools.clone();
+        let server = Upstream::start(move |seen| match seen.body["params"]["name"].as_str() {
+            Some("errs") => seen.error(200, -32602, "no such argument"),
+            Some("breaks") => Answer::status(500),
+            _ if modern => upstream::modern(seen, &tools),
+            _ => upstream::legacy(seen, &tools),
+        })
+        .await;
+        let mut gateway = TestGateway::ready(&[("s", server.address)]).await;
+        let requests = |outcome: &str, times: u64| {
+            format!(r#"mcpfleet_upstream_requests_total{{outcome="{outcome}",server="default/s"}} {times}"#)
+        };
+        let asked = [Revision::LATEST_LEGACY, Revision::LATEST];
+        for revision in asked {
+            let answer = gateway.ask(revision, "tools/call", json!({"name": "s__errs"})).await;
+            assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        }
+        let page = gateway.metrics_page();
+        for line in [
+            requests("answered", 2),
+            requests("failed", 0),
+            r#"mcpfleet_upstream_up{server="default/s"} 1"#.to_owned(),
+        ] {
+            assert!(page.contains(&line), "{line} in {page}");
+        }
+        assert!(!page.contains("mcpfleet_upstream_failures_total{"), "{page}");
+        for revision in asked {
+            let answer = gateway.ask(revision, "tools/call", json!({"name": "s__breaks"})).await;
+            assert_eq!(answer["error"]["code"], -32603, "{answer}");
+        }
+        let page = gateway.metrics_page();
+        assert!(page.contains(&requests("failed", 2)), "{page}");
+        gateway
+            .until(|seen| seen.servers.values().all(|server| server.state == UpstreamState::Ready))
+            .await;
     }
 }
 

@@ -68,7 +68,7 @@ for line in sys.stdin:
 fn on_pipes() -> PlanInput {
     let mut input = plan(&[("s", "127.0.0.1:1".parse().unwrap())]);
     input.servers[0].terms.timeouts.connect = Duration::from_secs(30);
-    input.servers[0].terms.timeouts.list = Duration::from_secs(30);
+    input.servers[0].terms.timeouts.list = Some(Duration::from_secs(30));
     input.servers[0].endpoint = Ok(Endpoint::Stdio(StdioCommand {
         program: "python3".into(),
         args: vec!["-S".into(), "-E".into(), "-c".into(), ASKS.into()],

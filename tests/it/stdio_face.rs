@@ -540,6 +540,91 @@ async fn a_remote_server_is_served_under_its_own_names_with_the_headers_that_are
     assert!(host.leave().await.0.success());
 }
 
+#[tokio::test]
+async fn a_remote_server_speaks_for_itself_and_its_skills_are_there() {
+    const SKILLS: &str = "io.modelcontextprotocol/skills";
+    const TEXT: &str = "First.\n\n## A heading\n\nThen.";
+    let info =
+        json!({"name": "far", "version": "7", "title": "Far end", "icons": [{"src": "https://a.example/i.png"}]});
+    let skill = json!({
+        "uri": "skill://a/SKILL.md", "frontmatter": {"name": "a", "description": "About a"},
+        "resources": [{"uri": "skill://a/SKILL.md", "digest": format!("sha256:{}", "0".repeat(64)), "size": 3}],
+    });
+    let (said, listed) = (info.clone(), skill.clone());
+    let remote = Upstream::start(move |seen| {
+        // Shown only to those who know of them.
+        let declared = &seen.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+        let knows = declared[SKILLS].is_object();
+        match seen.method() {
+            "server/discover" => seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+                "capabilities": {"tools": {}, "extensions": if knows { json!({SKILLS: {}}) } else { json!({}) }},
+                "instructions": TEXT, "_meta": {"io.modelcontextprotocol/serverInfo": said},
+            })),
+            "skills/list" if knows => seen.result(json!({
+                "resultType": "complete", "skills": [listed], "ttlMs": 0, "cacheScope": "private",
+            })),
+            _ => modern(seen, &json!([])),
+        }
+    })
+    .await;
+    let url = format!("http://{}/mcp", remote.address);
+    let arguments = ["connect", &url].map(std::ffi::OsStr::new);
+    let mut host = Host::start_with(TempDir::new().unwrap(), &arguments);
+    let answer = host.initialize(Revision::V2025_11_25, json!({})).await;
+    assert_eq!(answer["result"]["serverInfo"], info);
+    assert_eq!(answer["result"]["instructions"], TEXT);
+    assert!(
+        answer["result"]["capabilities"]["extensions"][SKILLS].is_object(),
+        "{answer}"
+    );
+    host.legacy(1, "skills/list", json!({})).await;
+    assert_eq!(host.next().await["result"]["skills"], json!([skill]));
+    assert!(host.leave().await.0.success());
+}
+
+#[tokio::test]
+async fn who_wants_to_be_listed_everything_says_so_at_the_start() {
+    for (wish, listed) in [
+        (None, ["execute_tool", "tool_search"]),
+        (Some("--show-all"), ["s__ask", "s__echo"]),
+    ] {
+        let files = fleet();
+        let server = json!({"apiVersion": "mcpfleet.dev/v1alpha1", "kind": "MCPFederation", "metadata": {"name": "f"},
+            "spec": {"access": {"anonymous": {}}, "members": [{
+                "name": "s", "server": {"name": "s"}, "visibility": "Discoverable",
+                "tools": {"allow": ["ask", "echo"]},
+            }]},
+        });
+        std::fs::write(files.path().join("fed.yaml"), server.to_string()).unwrap();
+        let (servers, federation) = (files.path().join("mcp.json"), files.path().join("fed.yaml"));
+        let mut arguments = vec![
+            "up".as_ref(),
+            "--stdio".as_ref(),
+            servers.as_os_str(),
+            federation.as_os_str(),
+        ];
+        arguments.extend(wish.map(std::ffi::OsStr::new));
+        let mut host = Host::start_with(files, &arguments);
+        let names = |answer: Value| -> Vec<String> {
+            let tools = answer["result"]["tools"].as_array().unwrap().iter();
+            tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        };
+        host.modern(1, "tools/list", json!({})).await;
+        assert_eq!(names(host.next().await), listed, "{wish:?}");
+        let opened = host.initialize(Revision::V2025_11_25, json!({})).await;
+        assert_eq!(
+            opened["result"].get("instructions").is_some(),
+            wish.is_none(),
+            "{opened}"
+        );
+        host.legacy(2, "tools/list", json!({})).await;
+        assert_eq!(names(host.next().await), listed, "{wish:?}");
+        assert_eq!(host.call(3, "echo", json!({"text": "a"})).await, "a", "listed or not");
+        assert!(host.leave().await.0.success());
+    }
+}
+
 /// Clients that visit at a time.
 const AT_A_TIME: usize = 4;
 

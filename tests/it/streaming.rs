@@ -326,8 +326,10 @@ async fn log_messages_come_on_the_stream_of_a_modern_request_that_names_a_level(
     assert_eq!(sent["io.modelcontextprotocol/logLevel"], "info");
 }
 
-/// A proxy that cuts connections on which nothing comes from the server for `idle`.
+/// A proxy that cuts connections on which nothing comes from the server for `idle`, and that keeps back what comes until
+/// there is much of it, unless the answer says `X-Accel-Buffering: no`.
 async fn impatient_proxy(to: SocketAddr, idle: Duration) -> SocketAddr {
+    const KEPT_BACK: usize = 1 << 16;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -337,10 +339,18 @@ async fn impatient_proxy(to: SocketAddr, idle: Duration) -> SocketAddr {
                 let (mut from_client, mut to_client) = client.split();
                 let (mut from_server, mut to_server) = server.split();
                 let answers = async {
-                    let mut chunk = [0; 4096];
+                    let (mut chunk, mut kept, mut buffers) = ([0; 4096], Vec::new(), true);
                     while let Ok(Ok(read @ 1..)) = timeout(idle, from_server.read(&mut chunk)).await {
-                        to_client.write_all(&chunk[..read]).await.unwrap();
+                        kept.extend_from_slice(&chunk[..read]);
+                        let text = String::from_utf8_lossy(&kept).to_ascii_lowercase();
+                        buffers &= !text.contains("\r\nx-accel-buffering: no\r\n");
+                        let is_whole = text.contains("content-length:") && text.contains("\r\n\r\n");
+                        if !buffers || is_whole || kept.len() > KEPT_BACK {
+                            to_client.write_all(&kept).await.unwrap();
+                            kept.clear();
+                        }
                     }
+                    to_client.write_all(&kept).await.unwrap();
                 };
                 tokio::select! {
                     () = answers => {}
@@ -350,6 +360,68 @@ async fn impatient_proxy(to: SocketAddr, idle: Duration) -> SocketAddr {
         }
     });
     address
+}
+
+#[tokio::test]
+async fn progress_comes_at_once_also_through_a_proxy_that_buffers() {
+    const PAUSE: Duration = Duration::from_millis(400);
+    for modern_server in [false, true] {
+        let server = Upstream::start(move |seen| match seen.method() {
+            "tools/call" => {
+                let token = &seen.body["params"]["_meta"]["progressToken"];
+                let progress = |n: u64| {
+                    let params = json!({"progressToken": token, "progress": n});
+                    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                };
+                let result = match modern_server {
+                    true => json!({"resultType": "complete", "content": []}),
+                    false => json!({"content": []}),
+                };
+                let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result});
+                Answer::Stream(vec![
+                    (PAUSE, progress(1)),
+                    (PAUSE, progress(2)),
+                    (PAUSE, progress(3)),
+                    (3 * PAUSE, answer),
+                ])
+            }
+            _ => script(seen, modern_server),
+        })
+        .await;
+        let gateway = TestGateway::ready(&[("s", server.address)]).await;
+        let proxy = impatient_proxy(gateway.address, 5 * PAUSE).await;
+        let url = format!("http://{proxy}/default/fed/mcp");
+        let session = gateway.session(Some("2025-11-25")).await.unwrap();
+        let modern = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "s__slow"),
+        ];
+        let legacy = [
+            ("mcp-protocol-version", "2025-11-25"),
+            ("mcp-session-id", session.as_str()),
+        ];
+        for (headers, meta) in [
+            (&modern[..], modern_meta(json!({"progressToken": 7}))),
+            (&legacy[..], json!({"progressToken": 7})),
+        ] {
+            let params = json!({"name": "s__slow", "arguments": {}, "_meta": meta});
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let asked = Instant::now();
+            let request = http::legacy(&url, &body, headers.iter().copied());
+            let mut stream = EventStream::open(&http::client(), request).await;
+            for n in 1..=3 {
+                assert_eq!(stream.next().await["params"]["progress"], n);
+                let late = asked.elapsed().saturating_sub(PAUSE * n);
+                assert!(
+                    late < Duration::from_secs(1),
+                    "progress {n} came {late:?} after it was sent"
+                );
+            }
+            assert!(stream.next().await["result"].is_object());
+            assert!(asked.elapsed() >= 6 * PAUSE);
+        }
+    }
 }
 
 #[tokio::test]

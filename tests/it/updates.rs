@@ -3,12 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::http::Method;
+use ::http::{Method, Request};
+use mcpfleet::fleet::PlanInput;
 use mcpfleet::mcp::{Era, Revision};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::access::{ALICE, alice_and_bob, by_key};
+use crate::support::event_stream::EventStream;
 use crate::support::gateway::{TestGateway, plan};
+use crate::support::http;
 use crate::support::upstream::{Answer, Seen, Upstream};
 
 const LEGACY: Revision = Revision::LATEST_LEGACY;
@@ -196,6 +200,79 @@ async fn a_subscription_hears_of_the_resources_that_were_accepted() {
                 "uri": "a:b", "future": 1, "_meta": {"io.modelcontextprotocol/subscriptionId": "mine"},
             })
         );
+    }
+}
+
+/// A plan by which Alice may use what is called so.
+fn for_alice(server: &Server, names: &str) -> PlanInput {
+    let mut plan = by_key(plan(&[("s", server.upstream.address)]), alice_and_bob());
+    let rules = json!([{"principals": ["alice"], "names": [names]}]);
+    plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
+    plan
+}
+
+/// Whether an update comes on `stream`; not for long if it is not `expected`. That lists have changed comes as well.
+async fn is_told(stream: &mut EventStream, expected: bool) -> bool {
+    let patience = Duration::from_millis(if expected { 5_000 } else { 300 });
+    while let Some(told) = stream.message_within(patience).await {
+        if told["method"] == "notifications/resources/updated" {
+            assert_eq!(told["params"]["uri"], "a:b");
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn nothing_is_heard_of_a_resource_by_whoever_may_not_see_it_any_more() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Server::start(era).await;
+        let mut gateway = TestGateway::start(for_alice(&server, "*")).await;
+        gateway
+            .until(|o| !o.servers.is_empty() && o.servers.values().all(|server| server.catalog.is_some()))
+            .await;
+        let session = http::open_session(&gateway.client, &gateway.url(), LEGACY, &[ALICE]).await;
+        let session = session.unwrap();
+        let headers = [
+            ("mcp-session-id", session.as_str()),
+            ("mcp-protocol-version", LEGACY.as_str()),
+            ALICE,
+        ];
+        let request = Request::get(gateway.url()).header("accept", "text/event-stream");
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let mut hears = EventStream::open(&gateway.client, request.body(Default::default()).unwrap()).await;
+        let subscribe = ask(1, "resources/subscribe", json!({"uri": "a:b"}));
+        let accepted = http::exchange(&gateway.client, http::legacy(&gateway.url(), &subscribe, headers)).await;
+        assert_eq!(accepted.json()["result"], json!({}), "{era:?}");
+        let filter = json!({"notifications": {"resourceSubscriptions": ["a:b"]}});
+        let mut request = gateway.modern_request(json!("mine"), "subscriptions/listen", filter.clone(), json!({}));
+        request.headers_mut().insert(ALICE.0, ALICE.1.parse().unwrap());
+        let mut listens = EventStream::open(&gateway.client, request).await;
+        let acknowledged = listens.next().await;
+        assert_eq!(
+            acknowledged["params"]["notifications"], filter["notifications"],
+            "{era:?}"
+        );
+
+        for (names, heard) in [("*", true), ("other", false), ("a:*", true)] {
+            gateway.input.send_replace(for_alice(&server, names).into());
+            let listed = async || {
+                let mut request = gateway.modern_request(json!(1), "resources/list", json!({}), json!({}));
+                request.headers_mut().insert(ALICE.0, ALICE.1.parse().unwrap());
+                gateway.send(request).await.json()["result"]["resources"] == json!([])
+            };
+            let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+            while listed().await == heard {
+                assert!(tokio::time::Instant::now() < deadline, "the rules never hold");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            server.touch();
+            for stream in [&mut hears, &mut listens] {
+                assert_eq!(is_told(stream, heard).await, heard, "{era:?} with {names}");
+            }
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! What servers do to the gateway: down, hanging, paging, losing sessions, breaking the protocol.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcpfleet::fleet::{ObjectKey, UpstreamState};
+use mcpfleet::api::server::CatalogStatus;
+use mcpfleet::fleet::{ObjectKey, Observations, UpstreamState};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::gateway::{TestGateway, plan};
+use crate::support::shelf::Shelf;
 use crate::support::upstream::{self, Answer, Upstream, refusing_address};
 
 fn key(name: &str) -> ObjectKey {
@@ -58,7 +60,7 @@ async fn sick_servers_delay_nobody_and_are_named() {
         "sooner than any time limit toward a server"
     );
 
-    let failed = |observed: &mcpfleet::fleet::Observations, name: &str, expected: &str| {
+    let failed = |observed: &Observations, name: &str, expected: &str| {
         observed
             .servers
             .get(&key(name))
@@ -119,7 +121,7 @@ async fn what_answers_without_messages_is_told_with_what_came_and_what_to_check(
         })
         .await;
         let mut gateway = TestGateway::start(plan(&[("s", server.address)])).await;
-        let failed = |o: &mcpfleet::fleet::Observations| {
+        let failed = |o: &Observations| {
             let state = o.servers.get(&key("s")).map(|server| server.state.clone());
             matches!(state, Some(UpstreamState::Failed { .. }))
         };
@@ -191,6 +193,72 @@ async fn a_list_that_never_ends_is_an_error_of_that_server_alone() {
     assert_eq!(names(&gateway.legacy("tools/list", json!({})).await), ["good__echo"]);
 }
 
+fn ready(seen: &Observations) -> bool {
+    seen.servers.values().any(|server| server.state == UpstreamState::Ready)
+}
+
+fn catalog(seen: &Observations) -> Option<CatalogStatus> {
+    seen.servers.values().next()?.catalog.clone()
+}
+
+#[tokio::test]
+async fn a_server_that_fails_at_one_of_its_lists_has_the_others() {
+    for modern in [false, true] {
+        let (broken, more) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (is_broken, has_more) = (Arc::clone(&broken), Arc::clone(&more));
+        let server = Upstream::start(move |seen| {
+            let mut shelf = Shelf::empty().with_tool("echo", json!({}));
+            if has_more.load(Ordering::SeqCst) {
+                shelf = shelf.with_tool("more", json!({}));
+            }
+            shelf.templates = vec![json!({"uriTemplate": "x://{id}", "name": "x"})];
+            match seen.method() {
+                "resources/templates/list" if is_broken.load(Ordering::SeqCst) => {
+                    seen.error(200, -32603, "no database")
+                }
+                _ if modern => shelf.answer_modern(seen),
+                _ => shelf.answer_legacy(seen),
+            }
+        })
+        .await;
+        let mut plan = plan(&[("s", server.address)]);
+        let mut gateway = TestGateway::start(plan.clone()).await;
+        let seen = gateway.until(ready).await;
+        let first = catalog(&seen).unwrap();
+        assert_eq!((first.tools, first.complete), (1, false));
+        let [left_out] = &first.withheld[..] else {
+            panic!("{first:?}")
+        };
+        assert_eq!(left_out.name, "resources/templates/list");
+        assert!(left_out.reason.contains("no database"), "{}", left_out.reason);
+        let called = gateway.modern("tools/call", json!({"name": "s__echo"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "echo", "{called}");
+
+        broken.store(false, Ordering::SeqCst);
+        plan.servers[0].refresh.insert("now".into());
+        gateway.input.send_replace(plan.clone().into());
+        gateway
+            .until(|seen| catalog(seen).is_some_and(|catalog| catalog.complete && catalog.templates == 1))
+            .await;
+
+        // What was there once is not given up for an error, and the rest is kept fresh.
+        broken.store(true, Ordering::SeqCst);
+        more.store(true, Ordering::SeqCst);
+        plan.servers[0].refresh.insert("again".into());
+        gateway.input.send_replace(plan.into());
+        gateway
+            .until(|seen| catalog(seen).is_some_and(|catalog| catalog.tools == 2))
+            .await;
+        let seen = gateway.until(ready).await;
+        let now = catalog(&seen).unwrap();
+        assert_eq!((now.templates, now.complete, now.withheld.len()), (1, false, 1));
+        let templates = gateway.modern("resources/templates/list", json!({})).await;
+        assert_eq!(templates["result"]["resourceTemplates"][0]["name"], "x", "{templates}");
+        let called = gateway.modern("tools/call", json!({"name": "s__more"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "more", "{called}");
+    }
+}
+
 #[tokio::test]
 async fn answers_as_event_streams_are_read_up_to_the_answer() {
     let server = Upstream::start(|seen| {
@@ -257,25 +325,41 @@ async fn a_lost_session_is_made_again_once_and_the_call_goes_through() {
 }
 
 #[tokio::test]
-async fn a_modern_client_that_goes_away_cancels_its_call() {
+async fn a_modern_client_that_goes_away_cancels_its_call_within_a_second() {
     let server = Upstream::start(|seen| match seen.method() {
         "tools/call" => Answer::Hang,
         _ => upstream::legacy(seen, &tools(&["echo"])),
     })
     .await;
-    let gateway = TestGateway::ready(&[("s", server.address)]).await;
-    let call = gateway.modern("tools/call", json!({"name": "s__echo"}));
-    assert!(timeout(Duration::from_millis(300), call).await.is_err());
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while server.seen_of("notifications/cancelled").is_empty() {
-        assert!(Instant::now() < deadline, "the server was never told");
-        sleep(Duration::from_millis(20)).await;
+    // Before an answer has begun, and while it comes as a stream.
+    for delay in ["2s", "0s"] {
+        let spec = json!({"streaming": {"delay": delay}});
+        let gateway = TestGateway::ready_with(&[("s", server.address)], spec).await;
+        let before = server.seen_of("notifications/cancelled").len();
+        let call = json!({"name": "s__echo"});
+        if delay == "0s" {
+            let mut stream = gateway.modern_events(json!(1), "tools/call", call).await;
+            assert_eq!(stream.content_type(), "text/event-stream");
+            assert_eq!(stream.message_within(Duration::from_millis(200)).await, None);
+        } else {
+            let call = gateway.modern("tools/call", call);
+            assert!(timeout(Duration::from_millis(200), call).await.is_err());
+        }
+        let gone = Instant::now();
+        while server.seen_of("notifications/cancelled").len() == before {
+            assert!(
+                gone.elapsed() < Duration::from_secs(1),
+                "the server was not told in time"
+            );
+            sleep(Duration::from_millis(10)).await;
+        }
+        let called = server.seen_of("tools/call").pop().unwrap().body["id"].clone();
+        let cancelled = server.seen_of("notifications/cancelled").pop().unwrap();
+        assert_eq!(cancelled.body["params"]["requestId"], called);
+        let page = gateway.metrics_page();
+        let counted = r#"{federation="default/fed",method="tools/call",outcome="cancelled"} 1"#;
+        assert!(page.contains(counted), "{page}");
     }
-    let called = server.seen_of("tools/call").pop().unwrap().body["id"].clone();
-    assert_eq!(
-        server.seen_of("notifications/cancelled")[0].body["params"]["requestId"],
-        called
-    );
 }
 
 #[tokio::test]

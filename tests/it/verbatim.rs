@@ -6,6 +6,7 @@ use mcpfleet::upstream::{Endpoint, StdioCommand};
 use serde_json::{Value, json};
 
 use crate::support::gateway::{TestGateway, plan};
+use crate::support::shelf::Shelf;
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 /// Numbers that a reader who keeps 64 bits, or who writes them anew, changes; and one in a string.
@@ -193,6 +194,38 @@ async fn nothing_is_added_to_what_a_server_says_but_what_the_era_demands() {
                 }
                 assert_eq!(result, json!({"content": content}), "{revision} {server} {tool}");
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_a_resource_arrive_as_the_server_wrote_them() {
+    let contents = json!([
+        {"uri": "x://bytes", "mimeType": "application/octet-stream", "blob": "AAEC/w=="},
+        {"uri": "x://bytes#empty", "text": ""},
+        {"uri": "x://bytes#nothing", "blob": ""},
+    ]);
+    let shelf = |modern| {
+        let mut shelf = Shelf::empty();
+        shelf.resources = vec![json!({"uri": "x://bytes", "name": "bytes"})];
+        let contents = contents.clone();
+        Upstream::start(move |seen| match seen.method() {
+            "resources/read" if modern => seen.result(json!({
+                "resultType": "complete", "contents": contents, "ttlMs": 0, "cacheScope": "private",
+            })),
+            "resources/read" => seen.result(json!({"contents": contents})),
+            _ if modern => shelf.answer_modern(seen),
+            _ => shelf.answer_legacy(seen),
+        })
+    };
+    for modern in [false, true] {
+        let server = shelf(modern).await;
+        let gateway = TestGateway::ready(&[("s", server.address)]).await;
+        for revision in [Revision::V2024_11_05, Revision::LATEST_LEGACY, Revision::LATEST] {
+            let read = gateway
+                .ask(revision, "resources/read", json!({"uri": "x://bytes"}))
+                .await;
+            assert_eq!(read["result"]["contents"], contents, "{revision}");
         }
     }
 }

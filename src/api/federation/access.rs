@@ -26,6 +26,45 @@ pub struct Access {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub rules: Vec<AccessRule>,
+    /// Which web pages may call. Those of the same machine when absent. Programs that are no browsers send no `Origin`,
+    /// and are not meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origins: Option<Origins>,
+}
+
+/// Which web pages may call, by the `Origin` that their browser sends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = Rule::new("!has(self.policy) || self.policy != 'Any' || !has(self.allow) || size(self.allow) == 0")
+        .message("policy Any lets every page call, so that allow says nothing; remove allow, or the policy")
+        .field_path(".allow")
+)]
+pub struct Origins {
+    /// Which pages may call beside those of `allow`. Default `Default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<OriginPolicy>,
+    /// Origins whose pages may call, each as browsers write it: scheme, host in small letters, and the port where it is
+    /// not the one of the scheme, such as `https://ui.example.com` or `https://ui.example.com:8443`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 300)))]
+    #[x_kube(
+        validation = Rule::new("self.all(origin, origin.matches('^[a-z][a-z0-9+.-]*://[a-z0-9._:\\\\[\\\\]-]+$'))")
+            .message("an origin is a scheme and a host, in small letters, and a port if it is not the scheme's own, without \
+                      a path or '/' at the end, for example https://ui.example.com")
+    )]
+    pub allow: Vec<String>,
+}
+
+/// Which pages may call beside those that are allowed by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OriginPolicy {
+    /// Pages of the same machine: `localhost`, `127.0.0.1` and `[::1]`, over `http` or `https`, with any port.
+    #[default]
+    Default,
+    /// None.
+    AllowList,
+    /// All, whoever made them: only for endpoints that nobody reaches whose browser must not.
+    Any,
 }
 
 /// What some may see and use. `*` stands for any characters, `?` for one.

@@ -6,6 +6,9 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::delay::{Delay, delay};
+use crate::api::server::Timeouts;
+
 /// One or more servers inside a federation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -77,6 +80,29 @@ pub struct Member {
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,
+    /// How long the gateway waits for the server here; what is absent is as the server's own timeouts say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
+    /// How fresh the lists of the server are kept here; what is absent is as the server's own cache says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<MemberCache>,
+}
+
+/// How fresh the lists of a server are kept for a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberCache {
+    /// Lists that are so old are read again, at most once a second. -1s: they are never taken for fresh, and read again
+    /// every second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = delay())]
+    pub ttl: Option<Delay>,
+    /// The last lists are served so long while the server is away; then it offers nothing. -1s for as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = delay())]
+    pub stale_for: Option<Delay>,
 }
 
 /// Whether tools are listed.
@@ -116,7 +142,7 @@ pub struct ToolOverride {
     /// The tool's original name.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Its name instead, before which the prefix goes all the same.
+    /// Its name instead, before which the prefix goes all the same. Another tool that its server calls so gives way to it.
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(

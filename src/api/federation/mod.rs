@@ -12,7 +12,7 @@ mod status;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-pub use access::{Access, AccessRule, Anonymous, ApiKeys};
+pub use access::{Access, AccessRule, Anonymous, ApiKeys, OriginPolicy, Origins};
 pub use discovery::Discovery;
 pub use extension::Extension;
 pub use identity::{Icon, Identity, Theme};

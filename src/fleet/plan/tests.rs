@@ -21,6 +21,7 @@ fn members(servers: &[&str], namespace: &str, members: Value) -> Vec<(String, St
     let spec = serde_json::from_value(json!({"members": members})).unwrap();
     let federations = vec![FederationInput {
         key: ObjectKey::new(namespace, "fed"),
+        uid: None,
         spec,
         access: Access::Anonymous,
         refresh: None,
@@ -89,6 +90,29 @@ fn a_selected_server_gives_way_to_a_member_of_its_name() {
 }
 
 #[test]
+fn members_stand_by_priority_and_then_by_name_in_whatever_order_they_are_said() {
+    let mut entries = vec![
+        json!({"name": "z", "server": {"name": "one"}, "prefix": "z", "priority": 1}),
+        json!({"name": "b", "server": {"name": "two"}, "prefix": "same"}),
+        json!({"name": "a", "server": {"name": "three"}, "prefix": "same"}),
+        json!({"name": "c", "server": {"name": "four"}, "prefix": "c", "priority": -1}),
+    ];
+    let mut names = ["one", "two", "three", "four"];
+    for _ in 0..entries.len() {
+        entries.rotate_left(1);
+        names.reverse();
+        let planned = members(&names, "team", json!(entries));
+        let expected = told(&[
+            ("z", "z", "Test"),
+            ("a", "same", "Test"),
+            ("b", "same", "Test"),
+            ("c", "c", "Test"),
+        ]);
+        assert_eq!(planned, expected);
+    }
+}
+
+#[test]
 fn a_server_may_be_a_member_under_two_names() {
     let entries = json!([
         {"name": "a", "server": {"name": "one"}, "prefix": "x"},
@@ -129,6 +153,7 @@ fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
             servers: vec![resolved("one"), resolved("two")],
             federations: vec![FederationInput {
                 key: ObjectKey::new("team", "fed"),
+                uid: None,
                 spec: serde_json::from_value(spec.clone()).unwrap(),
                 access: Access::Anonymous,
                 skills: SkillsPlan::default(),

@@ -1,12 +1,18 @@
 //! Each member of a federation as a federation of its own, under the names that its server gives: pages of apps know no
-//! others. Who may connect, and what they see of it, is the same.
+//! others. Who may connect, and what they see of it, is the same; what is said of it, its server says.
 
 use std::sync::{Arc, OnceLock};
 
 use super::Federation;
+use crate::fleet::own::Own;
 
 /// What stands before the member in the name of such a federation.
 pub(super) const BEFORE_MEMBER: &str = "/servers/";
+
+/// The name of `member` of `federation` alone.
+pub fn name_of(federation: &str, member: &str) -> String {
+    format!("{federation}{BEFORE_MEMBER}{member}")
+}
 
 /// The members of a federation, each alone; made when it is first asked for.
 #[derive(Debug, Default)]
@@ -33,17 +39,23 @@ impl Federation {
 
     fn only(&self, place: usize) -> Option<Self> {
         let mut member = self.members.get(place)?.clone();
+        let own = self.own.as_ref().and_then(|own| own.only(place));
         member.skills = None;
+        let said = member.introduction.clone();
         Some(Self {
-            name: format!("{}{BEFORE_MEMBER}{}", self.name, member.name),
-            server_info: self.server_info.clone(),
-            instructions: member.instructions.as_deref().unwrap_or_default().to_owned(),
+            name: name_of(&self.name, &member.name),
+            mark: self.mark,
+            server_info: said
+                .info
+                .map_or_else(|| self.server_info.clone(), |info| info.to_string()),
+            instructions: said.instructions.as_deref().unwrap_or_default().to_owned(),
             own_instructions: None,
             access: self.access.clone(),
+            origins: self.origins.clone(),
             protocol: self.protocol,
             sessions: self.sessions,
             streams: self.streams,
-            index: self.index.alone(place)?,
+            index: Arc::new(self.index.alone(place)?),
             discovery: self.discovery,
             apps: self.apps.clone(),
             encoding: self.encoding,
@@ -54,6 +66,10 @@ impl Federation {
             changes: Arc::clone(&self.changes),
             metrics: Arc::clone(&self.metrics),
             alone: Alone::default(),
+            is_alone: true,
+            is_private: own.as_ref().is_some_and(Own::has_lists),
+            own,
+            absent: Vec::new(),
             members: vec![member],
         })
     }

@@ -31,7 +31,7 @@ pub(in crate::gateway) struct Failure {
 /// How often the read that came with these headers was forwarded to all who may have the resource. What is no positive
 /// integer counts for nothing.
 pub(in crate::gateway) fn hops(map: Option<&HeaderMap>) -> u64 {
-    let values = map.into_iter().flat_map(|map| map.get_all(headers::FANOUT_HOP));
+    let values = map.into_iter().flat_map(|map| map.get_all(&headers::FANOUT_HOP));
     let numbers = values.filter_map(|value| {
         let digits = value.to_str().ok()?.trim();
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -232,7 +232,7 @@ mod tests {
         let counted = |values: &[&str]| {
             let mut map = HeaderMap::new();
             for value in values {
-                map.append(headers::FANOUT_HOP, HeaderValue::from_str(value).unwrap());
+                map.append(headers::FANOUT_HOP.clone(), HeaderValue::from_str(value).unwrap());
             }
             hops(Some(&map))
         };

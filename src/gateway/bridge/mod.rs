@@ -46,11 +46,11 @@ use super::wishes::Wishes;
 use crate::api::federation::Encoding;
 use crate::fleet::{Federation, Member};
 use crate::index::Target;
-use crate::index::skills::{EntryError, rewrite};
+use crate::index::skills::{self, EntryError, rewrite};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::{Era, Features, Id, Members, Method, RpcError, message, meta, shape, task, toon};
 use crate::metrics::Outcome;
-use crate::upstream::{Body, Call, Ear, Error, Fanout, Owner, Reply, TaskCall, Upstream};
+use crate::upstream::{Body, Call, Ear, Error, Fanout, Owner, Reply, Skills, TaskCall, Upstream};
 
 /// What requests share that take more than one message of their client.
 #[derive(Debug)]
@@ -164,7 +164,13 @@ impl<'a> Hop<'a> {
             Era::Legacy => request.session.and_then(|session| session.capabilities.as_deref()),
             Era::Modern => request.meta.and_then(|own| own.get(meta::CLIENT_CAPABILITIES)),
         };
-        declared.map_or_else(Features::default, |raw| Features::declared(raw.get(), request.revision))
+        let mut features =
+            declared.map_or_else(Features::default, |raw| Features::declared(raw.get(), request.revision));
+        // To servers without skills it makes no difference, and so is no reason for a connection of its own.
+        if features.extensions.contains_key(skills::EXTENSION) && self.upstream.capabilities().skills == Skills::None {
+            features.extensions.remove(skills::EXTENSION);
+        }
+        features
     }
 
     /// Whose connections carry the request: those of the session or, without one, of whom access names. A client

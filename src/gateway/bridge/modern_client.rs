@@ -63,7 +63,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     let server = &hop.member.server;
     match hop.request.bridge.used.take(opened, now()) {
         Some(Continued::Parked(name)) => match hop.request.bridge.parked.take(name) {
-            Some(conversation) => conversation.resume(asker, responses).await,
+            Some(conversation) => Box::pin(conversation.resume(asker, responses)).await,
             None => asker.refused(WAITS_NO_MORE),
         },
         Some(Continued::Server { server: of, state }) if of == *server => {
@@ -73,7 +73,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
             };
             asker.call(Some(answers)).await
         }
-        Some(Continued::Pages { server: of }) if of == *server => asker.after_pages(responses).await,
+        Some(Continued::Pages { server: of }) if of == *server => Box::pin(asker.after_pages(responses)).await,
         Some(Continued::Server { .. } | Continued::Pages { .. }) | None => asker.refused(OVER),
     }
 }
@@ -90,7 +90,7 @@ pub(super) struct Asker<'a> {
 impl Asker<'_> {
     async fn begin(&self, responses: Option<&str>) -> Answer {
         if self.takes_tasks && self.hop.target.needs_task && self.asks_while_it_works() {
-            return tasks::begin(*self).await;
+            return Box::pin(tasks::begin(*self)).await;
         }
         if self.asks_while_it_works() && self.features.is_interactive() && self.keys().is_some() {
             return Conversation::begin(*self).go_on(*self).await;

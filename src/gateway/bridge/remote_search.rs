@@ -106,7 +106,7 @@ impl Question {
             ear: None,
             fanout: Fanout::No,
         };
-        let answered = timeout(upstream.list_timeout(), upstream.call(call)).await;
+        let answered = timeout(upstream.search_timeout(), upstream.call(call)).await;
         Ok(answered.map_err(|_| SearchError::Timeout)??)
     }
 }

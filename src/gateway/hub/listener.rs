@@ -109,9 +109,8 @@ impl Listening {
             return Heard::Message(message);
         }
         let Some(now) = now else { return Heard::Nothing };
-        let news = ListKind::ALL
-            .into_iter()
-            .find(|kind| self.told.of(*kind) != now.of(*kind));
+        self.told.learn(now);
+        let news = ListKind::ALL.into_iter().find(|kind| self.told.is_other(now, *kind));
         news.map_or(Heard::Nothing, |kind| {
             *self.told.of_mut(kind) = now.of(kind);
             Heard::Changed(kind, self.told)
@@ -160,9 +159,9 @@ mod tests {
     use super::*;
 
     const QUIET: Shown = Shown {
-        tools: 0,
-        resources: 0,
-        prompts: 0,
+        tools: 1,
+        resources: 1,
+        prompts: 1,
     };
 
     fn hub() -> (Arc<SessionHub>, SessionId) {
@@ -205,7 +204,7 @@ mod tests {
             prompts: 2,
             ..QUIET
         };
-        let after_tools = Shown { prompts: 0, ..now };
+        let after_tools = Shown { prompts: 1, ..now };
         assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Tools, after_tools));
         assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Prompts, now));
         assert_eq!(stream.hear(Some(now)), Heard::Nothing);
@@ -222,6 +221,18 @@ mod tests {
         let resumed = SessionHub::listen(&hub, session, now, Some(QUIET));
         assert_eq!(resumed.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
         drop((first, second, resumed));
+    }
+
+    #[test]
+    fn lists_that_come_to_be_known_are_no_change() {
+        let (hub, session) = hub();
+        let unknown = Shown::UNKNOWN;
+        let stream = SessionHub::listen(&hub, session, unknown, None);
+        assert_eq!(stream.hear(Some(unknown)), Heard::Nothing);
+        assert_eq!(stream.hear(Some(QUIET)), Heard::Nothing);
+        let now = Shown { tools: 3, ..QUIET };
+        assert_eq!(stream.hear(Some(unknown)), Heard::Nothing);
+        assert_eq!(stream.hear(Some(now)), Heard::Changed(ListKind::Tools, now));
     }
 
     #[test]

@@ -101,6 +101,51 @@ fn what_is_said_of_a_tool_in_place_of_its_server_is_what_is_searched_and_told() 
 }
 
 #[test]
+fn tools_of_several_members_are_found_by_all_that_is_said_of_them() {
+    let keyed = |name: &str, keywords: &[&str]| json!({"name": name, "keywords": keywords});
+    let overrides = [
+        keyed("rotate_cert", &["tls", "renew key"]),
+        keyed("list_certs", &["tls"]),
+        keyed("drain_node", &["maintenance window"]),
+    ];
+    let ops = [
+        json!({"name": "rotate_cert", "description": "Rotate the TLS certificate of a gateway."}),
+        json!({"name": "list_certs", "description": "Show every certificate."}),
+        json!({"name": "drain_node", "description": "Evict pods, then cordon the node."}),
+        json!({"name": "node-taint", "description": "Add a taint."}),
+    ];
+    let restart = json!({"name": "restart", "description": "Restart one pod."});
+    let index = build(vec![
+        member("", json!({"tools": {"overrides": overrides}}), &ops),
+        member("pods", json!({"visibility": "Discoverable"}), &[restart]),
+    ]);
+    for (query, expected) in [
+        ("ROTATE_CERT", json!([["rotate_cert", 1.0]])),
+        ("rotate", json!([["rotate_cert", 0.95]])),
+        ("cert", json!([["rotate_cert", 0.92], ["list_certs", 0.90]])),
+        ("certificate", json!([["list_certs", 0.60], ["rotate_cert", 0.60]])),
+        ("tls", json!([["list_certs", 0.85], ["rotate_cert", 0.85]])),
+        ("window", json!([["drain_node", 0.85]])),
+        ("mainten", json!([["drain_node", 0.70]])),
+        ("node", json!([["node-taint", 0.95], ["drain_node", 0.92]])),
+        ("pods", json!([["pods__restart", 0.95], ["drain_node", 0.60]])),
+        ("evi", json!([["drain_node", 0.50]])),
+        ("drian_node", json!([["drain_node", 0.56]])),
+        ("rotate zebra", json!([["rotate_cert", 0.475]])),
+        ("rotate cert", json!([["rotate_cert", 0.935], ["list_certs", 0.45]])),
+        ("zzz", json!([])),
+    ] {
+        let found = find(&index, query);
+        let found = found.as_array().unwrap().iter();
+        let rounded = |score: f64| (score * 1e9).round() / 1e9;
+        let found: Value = found
+            .map(|row| json!([row["name"], rounded(row["score"].as_f64().unwrap())]))
+            .collect();
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+#[test]
 fn everything_that_may_be_used_by_models_is_found_listed_or_not() {
     let rules: Vec<crate::api::federation::AccessRule> =
         serde_json::from_value(json!([{"principals": ["one"]}, {"principals": ["two"], "names": ["plain"]}])).unwrap();
@@ -275,6 +320,8 @@ fn the_two_tools_are_listed_as_soon_as_a_member_searches_and_its_own_two_are_not
     let none = build(vec![searching("git", json!({}), &[])]);
     assert_eq!(listed(&none, Audience::EVERYBODY), "execute_tool tool_search");
     assert!(none.differs_from(&build(vec![member("git", json!({}), &[])])));
+    let hidden = build(vec![member("git", json!({"visibility": "Discoverable"}), &[])]);
+    assert_eq!(listed(&hidden, Audience::EVERYBODY), "execute_tool tool_search");
     let plain = build(vec![member("git", json!({}), &of_gateway)]);
     assert_eq!(
         listed(&plain, Audience::EVERYBODY),

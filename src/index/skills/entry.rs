@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
+use super::frontmatter;
 use super::uri::{self, SkillPrefix};
 use crate::defaults::{SKILL_BYTES_MAX, SKILL_DEPTH_MAX, SKILL_FILES_MAX};
 use crate::mcp::Members;
@@ -84,6 +86,10 @@ pub enum EntryError {
     /// A file is listed twice.
     #[error("file {0:?} is listed twice")]
     FileTwice(String),
+    /// Its name, its description or another field that the Agent Skills specification knows breaks the rules, for which
+    /// hosts refuse it, and some all skills with it.
+    #[error("frontmatter field `{0}` must be {1}")]
+    Field(&'static str, &'static str),
     /// The list of files lacks the one that must be there.
     #[error("its own SKILL.md is not among its files")]
     ManifestMissing,
@@ -121,6 +127,7 @@ impl EntryError {
             Self::Files => "ResourcesMissing",
             Self::File(_) => "InvalidResource",
             Self::FileTwice(_) => "FileTwice",
+            Self::Field(..) => "InvalidField",
             Self::ManifestMissing => "ManifestMissing",
         }
     }
@@ -155,7 +162,7 @@ impl Entry {
         let frontmatter = frontmatter.ok_or(EntryError::Frontmatter)?;
         let text = |field| frontmatter.string(field).filter(|text| !text.is_empty());
         let name = text("name").ok_or(EntryError::Frontmatter)?.into_owned();
-        if directory.rsplit('/').next() != Some(&*name) {
+        if !is_called(directory, &name) {
             return Err(EntryError::NameMismatch {
                 name: printable(&name, SHOWN),
                 uri: shown(),
@@ -179,6 +186,18 @@ impl Entry {
             raw: raw.into(),
             uri,
         })
+    }
+
+    /// Whether hosts can read a list with it, which some refuse whole for one field of another type.
+    ///
+    /// # Errors
+    /// They could not.
+    pub fn check_fields(&self) -> Result<(), EntryError> {
+        let frontmatter = Members::parse(&self.raw).and_then(|entry| Members::parse(entry.get("frontmatter")?.get()));
+        match frontmatter.as_ref().and_then(frontmatter::broken_field) {
+            Some((field, rule)) => Err(EntryError::Field(field, rule)),
+            None => Ok(()),
+        }
     }
 
     /// The entry as the member wrote it.
@@ -311,11 +330,19 @@ impl Proof {
     }
 }
 
+/// Whether the last part of `directory` is `name`, percent-encoded where it has to be (RFC 3986, section 2.1).
+fn is_called(directory: &str, name: &str) -> bool {
+    let last = directory.rsplit('/').next().unwrap_or_default();
+    last == name || percent_decode_str(last).eq(name.bytes())
+}
+
 /// Longest URI in a message.
 const SHOWN: usize = 128;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const DIGEST: &str = "sha256:3116f440fb6169a786794141c11b132b6cf346f79dd31f4458caf66cd9c25c32";
@@ -397,6 +424,62 @@ mod tests {
             ),
         ] {
             assert_eq!(Entry::read(&raw).unwrap_err().reason(), reason, "{raw}");
+        }
+    }
+
+    #[test]
+    fn fields_that_hosts_know_keep_the_rules_and_others_are_free() {
+        let check = |fields: serde_json::Value| {
+            let mut frontmatter = json!({"name": "a", "description": "D"});
+            for (field, value) in fields.as_object().unwrap() {
+                frontmatter[field] = value.clone();
+            }
+            let entry = json!({"uri": "skill://a/SKILL.md", "frontmatter": frontmatter, "resources": "dynamic"});
+            Entry::read(&entry.to_string()).unwrap().check_fields()
+        };
+        for fields in [
+            json!({}),
+            json!({"license": "MIT", "compatibility": "any", "allowed-tools": "Read Write", "other": [1]}),
+            json!({"allowed-tools": ["Read"], "metadata": {"rank": 3}}),
+            json!({"description": "é".repeat(1_024), "compatibility": "é".repeat(500)}),
+        ] {
+            assert_eq!(check(fields.clone()), Ok(()), "{fields}");
+        }
+        for (fields, field) in [
+            (json!({"description": null}), "description"),
+            (json!({"description": " "}), "description"),
+            (json!({"description": 7}), "description"),
+            (json!({"description": "é".repeat(1_025)}), "description"),
+            (json!({"license": 2}), "license"),
+            (json!({"license": null}), "license"),
+            (json!({"compatibility": ""}), "compatibility"),
+            (json!({"compatibility": "é".repeat(501)}), "compatibility"),
+            (json!({"metadata": "x"}), "metadata"),
+            (json!({"allowed-tools": {"a": 1}}), "allowed-tools"),
+            (json!({"allowed-tools": ["a", 1]}), "allowed-tools"),
+        ] {
+            let error = check(fields.clone()).unwrap_err();
+            assert_eq!(error.reason(), "InvalidField");
+            assert!(error.to_string().contains(&format!("`{field}`")), "{fields}: {error}");
+        }
+        let entry = json!({"uri": "skill://A_b/SKILL.md", "frontmatter": {"name": "A_b", "description": "D"}, "resources": "dynamic"});
+        let error = Entry::read(&entry.to_string()).unwrap().check_fields().unwrap_err();
+        assert!(error.to_string().contains("`name`"), "{error}");
+    }
+
+    #[test]
+    fn a_name_may_be_encoded_in_the_uri() {
+        let read = |directory: &str, name: &str| {
+            let uri = format!("skill://a/{directory}/SKILL.md");
+            let entry = json!({"uri": uri, "frontmatter": {"name": name}, "resources": "dynamic"});
+            Entry::read(&entry.to_string()).map_err(|error| error.reason())
+        };
+        for (directory, name) in [("r%C3%A9sum%c3%a9", "résumé"), ("résumé", "résumé"), ("100%", "100%")] {
+            let read = read(directory, name).unwrap();
+            assert_eq!((read.name.as_str(), read.uri.contains(directory)), (name, true));
+        }
+        for (directory, name) in [("r%C3sum", "résumé"), ("résumé", "r%C3%A9sum%C3%A9"), ("b%2Fc", "c")] {
+            assert_eq!(read(directory, name).unwrap_err(), "NameMismatch", "{directory}");
         }
     }
 

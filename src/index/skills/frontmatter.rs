@@ -1,11 +1,12 @@
 //! What a `SKILL.md` says of its skill: the YAML between `---` lines at its very beginning (Agent Skills
 //! specification).
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::yaml;
 use crate::defaults::{FRONTMATTER_MAX, SKILL_DESCRIPTION_MAX, SKILL_NAME_MAX};
-use crate::mcp::printable;
+use crate::mcp::{Members, object, printable};
 
 /// The frontmatter of a skill.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,9 @@ pub enum FrontmatterError {
         "`name` must be 1 to {SKILL_NAME_MAX} lower-case letters, digits and single hyphens between them, as the directory is called; {0}"
     )]
     Name(String),
+    /// Another field that the specification knows breaks the rules.
+    #[error("`{0}` must be {1}")]
+    Field(&'static str, &'static str),
     /// The description is missing or breaks the rules.
     #[error("`description` must be a text of 1 to {SKILL_DESCRIPTION_MAX} characters; {0}")]
     Description(String),
@@ -60,6 +64,7 @@ impl FrontmatterError {
             Self::Yaml(_) => "FrontmatterUnreadable",
             Self::NotAMap => "FrontmatterNotAMap",
             Self::Name(_) => "InvalidName",
+            Self::Field(..) => "InvalidField",
             Self::Description(_) => "InvalidDescription",
         }
     }
@@ -85,12 +90,30 @@ impl Frontmatter {
         match description.chars().count() {
             _ if description.trim().is_empty() => Err(FrontmatterError::Description("it is empty".into())),
             length if length > SKILL_DESCRIPTION_MAX => Err(FrontmatterError::Description(format!("it has {length}"))),
-            _ => Ok(Self {
-                name,
-                description,
-                fields,
-            }),
+            _ => {
+                check_fields(&fields)?;
+                Ok(Self {
+                    name,
+                    description,
+                    fields,
+                })
+            }
         }
+    }
+}
+
+/// Some hosts take no other values in `metadata` than texts.
+fn check_fields(fields: &Map<String, Value>) -> Result<(), FrontmatterError> {
+    let json = Value::Object(fields.clone()).to_string();
+    if let Some((field, rule)) = Members::parse(&json).as_ref().and_then(broken_field) {
+        return Err(FrontmatterError::Field(field, rule));
+    }
+    match fields.get("metadata").and_then(Value::as_object) {
+        Some(metadata) if !metadata.values().all(Value::is_string) => Err(FrontmatterError::Field(
+            "metadata",
+            "a map of texts; put its values in quotes",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -100,6 +123,53 @@ pub fn is_name(name: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     name.len() <= SKILL_NAME_MAX && name.split('-').all(is_part)
 }
+
+/// The first field of the Agent Skills specification that breaks its rules, with the rule, of a frontmatter as JSON.
+/// Values in `metadata` may be of any type: there are hosts that take them.
+pub(super) fn broken_field(frontmatter: &Members<'_>) -> Option<(&'static str, &'static str)> {
+    let text = |field: &str| frontmatter.string(field);
+    let is_text = |field: &str, most: usize| {
+        text(field).is_some_and(|text| !text.trim().is_empty() && text.chars().count() <= most)
+    };
+    let may_be = |field: &str, holds: &dyn Fn(&RawValue) -> bool| frontmatter.get(field).is_none_or(holds);
+    let are_texts = |raw: &RawValue| serde_json::from_str::<Vec<String>>(raw.get()).is_ok();
+    let holds = [
+        ("name", NAME_RULE, text("name").is_some_and(|name| is_name(&name))),
+        (
+            "description",
+            DESCRIPTION_RULE,
+            is_text("description", SKILL_DESCRIPTION_MAX),
+        ),
+        (
+            "license",
+            "a text",
+            may_be("license", &|raw| object::string(raw).is_some()),
+        ),
+        (
+            "compatibility",
+            COMPATIBILITY_RULE,
+            may_be("compatibility", &|_| is_text("compatibility", COMPATIBILITY_MAX)),
+        ),
+        (
+            "metadata",
+            "a map",
+            may_be("metadata", &|raw| raw.get().starts_with('{')),
+        ),
+        (
+            "allowed-tools",
+            "a text, or a list of texts",
+            may_be("allowed-tools", &|raw| object::string(raw).is_some() || are_texts(raw)),
+        ),
+    ];
+    let broken = holds.into_iter().find(|(_, _, holds)| !holds)?;
+    Some((broken.0, broken.1))
+}
+
+const NAME_RULE: &str = "1 to 64 lower-case letters, digits and single hyphens between them";
+const DESCRIPTION_RULE: &str = "a text of 1 to 1024 characters";
+const COMPATIBILITY_RULE: &str = "a text of 1 to 500 characters";
+/// Most characters of what a skill needs.
+const COMPATIBILITY_MAX: usize = 500;
 
 /// What stands between the first line, `---`, and the next such line; white space behind the hyphens does not count.
 fn block(text: &str) -> Result<&str, FrontmatterError> {
@@ -149,7 +219,7 @@ mod tests {
 
     #[test]
     fn all_fields_are_kept_with_their_types_and_order() {
-        let file = b"---\nname: restart-runbook\ndescription: Restart a wedged workload\nversion: 2.0.1\nmetadata:\n  rank: 3\n  tags: [a, b]\n---\n\nSteps.\n---\nnot: this\n";
+        let file = b"---\nname: restart-runbook\ndescription: Restart a wedged workload\nversion: 2.0.1\nmetadata:\n  rank: '3'\nplaces:\n  rank: 3\n  tags: [a, b]\n---\n\nSteps.\n---\nnot: this\n";
         let read = Frontmatter::parse(file).unwrap();
         assert_eq!(
             (read.name.as_str(), read.description.as_str()),
@@ -157,7 +227,7 @@ mod tests {
         );
         assert_eq!(
             Value::Object(read.fields).to_string(),
-            r#"{"name":"restart-runbook","description":"Restart a wedged workload","version":"2.0.1","metadata":{"rank":3,"tags":["a","b"]}}"#
+            r#"{"name":"restart-runbook","description":"Restart a wedged workload","version":"2.0.1","metadata":{"rank":"3"},"places":{"rank":3,"tags":["a","b"]}}"#
         );
     }
 
@@ -187,6 +257,21 @@ mod tests {
         }
         let long = parse(&"x: y\n".repeat(FRONTMATTER_MAX / 5 + 1));
         assert_eq!(long.unwrap_err().reason(), "FrontmatterTooLong");
+    }
+
+    #[test]
+    fn fields_that_hosts_know_keep_the_rules() {
+        for (yaml, says) in [
+            ("license: 2.0", "`license` must be a text"),
+            ("metadata: {rank: 3}", "put its values in quotes"),
+            ("metadata: [a]", "`metadata` must be a map"),
+            ("compatibility:", "`compatibility`"),
+            ("allowed-tools: 7", "`allowed-tools`"),
+        ] {
+            let error = parse(&format!("name: a\ndescription: d\n{yaml}")).unwrap_err();
+            assert_eq!(error.reason(), "InvalidField", "{yaml}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 
     #[test]

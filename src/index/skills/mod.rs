@@ -20,4 +20,4 @@ pub use package::{Package, PackageError};
 pub use uri::{SkillPrefix, SkillUris};
 
 /// The extension's id.
-pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
+pub const EXTENSION: &str = crate::mcp::features::SKILLS;

@@ -305,3 +305,43 @@ fn a_text_that_is_neither_yaml_nor_json_says_so() {
         "a.yaml:1: not valid YAML: unclosed bracket '['"
     );
 }
+
+#[test]
+fn ids_of_extensions_are_a_domain_turned_round_and_a_name() {
+    let declaring = |id: &str| format!("{FEDERATION}  extensions: [{{id: \"{id}\"}}]\n");
+    for id in [
+        "io.modelcontextprotocol/tasks",
+        "com.example/a.b.c",
+        "org.example.api.v2/thing",
+        "com.example/a_b",
+        "com.example-2/a-1",
+        "example/x",
+    ] {
+        good(&[("a.yaml", SERVER), ("b.yaml", &declaring(id))]);
+    }
+    for id in [
+        "tasks",
+        "com.example/",
+        "/tasks",
+        "1com.example/x",
+        "com.1example/x",
+        "com.example-/x",
+        "com..example/x",
+        "com.example/.x",
+        "com.example/x-",
+        "com.example/my ext",
+        "com.example/x/y",
+        "com.modelcontextprotocol/x",
+        "dev.mcp.tools/x",
+        "io.modelcontextprotocol/other",
+    ] {
+        let problems = bad(&[("a.yaml", SERVER), ("b.yaml", &declaring(id))]);
+        let [problem] = &problems[..] else {
+            panic!("{id}: {problems:?}")
+        };
+        assert!(
+            problem.contains("extensions[0].id") && problem.contains("domain of yours"),
+            "{problem}"
+        );
+    }
+}

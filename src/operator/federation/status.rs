@@ -183,11 +183,14 @@ fn lacking_members(plan: &FederationPlan) -> Option<(&'static str, String)> {
     Some((problem.reason(), message))
 }
 
-/// The ConfigMaps that skills are to be made of and that cannot be had.
+/// The sources of skills that cannot be had, or else what in them is no skill.
 fn lacking_files(plan: &FederationPlan) -> Option<(&'static str, String)> {
     let mut problems = plan.skill_problems.iter();
-    let lacking = problems.find(|problem| matches!(problem.why.reason, "RefNotFound" | "RefUnreadable"))?;
-    Some((lacking.why.reason, lacking.to_string()))
+    let is_lacking = |reason| matches!(reason, "RefNotFound" | "RefUnreadable" | "DirectoryUnsupported");
+    match problems.find(|problem| is_lacking(problem.why.reason)) {
+        Some(lacking) => Some((lacking.why.reason, lacking.to_string())),
+        None => left_out(plan).map(|left_out| ("InvalidSkill", left_out)),
+    }
 }
 
 /// What of the federation's own skills is not served, if anything: what is not read yet is no fault.
@@ -310,7 +313,8 @@ mod tests {
     use crate::api::federation::Encoding;
     use crate::api::server::ServerInfo;
     use crate::fleet::{
-        Content, IdentityPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan, StreamPlan,
+        Content, IdentityPlan, OriginPlan, ProtocolPlan, Reference, ReferenceKind, References, SessionPlan, SkillsPlan,
+        StreamPlan,
     };
     use crate::index::IndexPlan;
     use crate::mcp::apps;
@@ -397,8 +401,10 @@ mod tests {
     impl World {
         fn new(plan: Vec<MemberPlan>, servers: Vec<(ObjectKey, ServerObservation)>) -> Self {
             let plan = FederationPlan {
+                uid: None,
                 members: plan,
                 access: Access::Anonymous,
+                origins: OriginPlan::default(),
                 protocol: ProtocolPlan::default(),
                 sessions: SessionPlan::default(),
                 streams: StreamPlan::default(),
@@ -411,6 +417,7 @@ mod tests {
                 skill_problems: Vec::new(),
                 identity: IdentityPlan::default(),
                 page_size: 0,
+                own_catalogs: 1,
             };
             Self {
                 observation: Some(seen(&plan, 3)),
@@ -516,11 +523,13 @@ mod tests {
         (world.plan.index.own, world.plan.skill_problems) = (found.own, found.problems);
         let status = world.tell(&federation(1, None));
         assert_eq!(words(&status, READY), "True Serving");
-        assert_eq!(words(&status, RESOLVED_REFS), "True Resolved");
+        assert_eq!(words(&status, RESOLVED_REFS), "False InvalidSkill");
         assert_eq!(words(&status, DEGRADED), "True SkillsLeftOut");
-        let degraded = crate::api::condition::find(&status.conditions, DEGRADED).unwrap();
-        for part in ["\"runbooks\"", "alpha", "`name: beta`"] {
-            assert!(degraded.message.contains(part), "{}", degraded.message);
+        for condition in [RESOLVED_REFS, DEGRADED] {
+            let told = crate::api::condition::find(&status.conditions, condition).unwrap();
+            for part in ["\"runbooks\"", "alpha", "`name: beta`"] {
+                assert!(told.message.contains(part), "{}", told.message);
+            }
         }
         let missing = skills(None);
         (world.plan.index.own, world.plan.skill_problems) = (missing.own, missing.problems);

@@ -65,7 +65,7 @@ impl Filter {
         let mut params = ObjectWriter::open(&mut out);
         params.member("notifications", &serde_json::to_string(self).unwrap_or_default());
         let everything = Features::everything().to_json(Era::Modern);
-        let hop = Hop::of_catalog(Era::Modern, &peer.revision_name, &everything);
+        let hop = Hop::declaring(Era::Modern, &peer.revision_name, &everything);
         meta::write_for_upstream(&mut params, None, hop);
         params.close();
         out

@@ -72,7 +72,7 @@ pub(super) async fn follow(
             }
             Ok(Opened::Other { status, .. }) => match judge(status, link.has_session) {
                 Refusal::NotServed => return None,
-                Refusal::MaybeSessionLost => match connection.ping(timeouts.list).await {
+                Refusal::MaybeSessionLost => match connection.ping(timeouts.word()).await {
                     Err(Error::SessionLost) => return Some(Error::SessionLost),
                     // The session lives: it is the stream that there is not.
                     Ok(_) if status == 404 => return None,

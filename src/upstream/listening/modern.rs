@@ -127,7 +127,7 @@ impl<'c> Listener<'c> {
     async fn begin(&mut self, step: Step) -> Option<Begun> {
         let mut next = Listen::new(self.connection, step.filter.clone());
         let words = self.connection.words();
-        let deadline = Instant::now() + self.timeouts.list;
+        let deadline = Instant::now() + self.timeouts.word();
         let begun = loop {
             tokio::select! {
                 // An acknowledgement counts, even if the end came with it.

@@ -10,6 +10,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http_body_util::Full;
 use mcpfleet::api::MCPFederation;
+use mcpfleet::cores::Cores;
 use mcpfleet::fleet::plan::{FederationInput, ServerInput};
 use mcpfleet::fleet::{Access, DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
 use mcpfleet::gateway::Gateway;
@@ -34,6 +35,8 @@ pub(crate) struct TestGateway {
     pub(crate) keyring: Arc<ArcSwapOption<Keyring>>,
     observations: watch::Receiver<Arc<Observations>>,
     runtime: Option<Runtime>,
+    /// Run as long as it does.
+    _cores: Arc<Cores>,
     stop: CancellationToken,
     pub(crate) client: Http,
     pub(crate) hub: Arc<SessionHub>,
@@ -59,7 +62,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
         terms: Terms {
             timeouts: Timeouts {
                 connect: Duration::from_secs(1),
-                list: Duration::from_secs(1),
+                list: Some(Duration::from_secs(1)),
                 ..Timeouts::default()
             },
             ..Terms::default()
@@ -86,6 +89,7 @@ pub(crate) fn plan_with(servers: &[(&str, SocketAddr)], spec: Value) -> PlanInpu
         federations: vec![FederationInput {
             refresh: None,
             key: ObjectKey::new("default", "fed"),
+            uid: None,
             spec: federation.spec,
             access: Access::Anonymous,
             skills: Default::default(),
@@ -110,7 +114,9 @@ impl TestGateway {
         let stop = CancellationToken::new();
         let keyring = Arc::new(ArcSwapOption::new(keyring));
         let sessions = Arc::new(Sessions::new(Arc::clone(&keyring), metrics.sessions()));
-        tokio::spawn(gateway.serve(runtime.fleet(), sessions, stop.clone(), Duration::from_secs(1)));
+        let cores = Arc::new(Cores::start().unwrap());
+        let serving = Arc::clone(&cores);
+        tokio::spawn(gateway.serve(serving, runtime.fleet(), sessions, stop.clone(), Duration::from_secs(1)));
         let observations = runtime.observations();
         let client = http::client();
         let mut gateway = Self {
@@ -119,6 +125,7 @@ impl TestGateway {
             input,
             observations,
             runtime: Some(runtime),
+            _cores: cores,
             stop,
             client,
             hub,

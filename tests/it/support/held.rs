@@ -181,7 +181,7 @@ pub(crate) fn terms() -> Terms {
     Terms {
         timeouts: Timeouts {
             connect: Duration::from_secs(1),
-            list: Duration::from_secs(1),
+            list: Some(Duration::from_secs(1)),
             resource: Duration::from_secs(2),
             ..Timeouts::default()
         },

@@ -86,6 +86,11 @@ impl Replica {
         input.wait_for(Option::is_some).await.unwrap().clone().unwrap()
     }
 
+    /// What the fleet is planned from, now and as it changes.
+    pub(crate) fn inputs(&self) -> watch::Receiver<Option<Arc<PlanInput>>> {
+        self.input.clone()
+    }
+
     /// Asks it to end, and waits until it did.
     pub(crate) async fn stop(self) {
         self.stop.cancel();

@@ -379,6 +379,78 @@ async fn a_task_is_out_of_reach_for_whoever_may_not_use_its_tool_any_more() {
 }
 
 #[tokio::test]
+async fn nothing_is_heard_of_a_task_by_whoever_may_not_use_its_tool_any_more() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let ruled = |tools: &str| {
+        let mut plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
+        let rules = json!([{"principals": ["alice"], "names": [tools]}]);
+        plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
+        plan
+    };
+    let mut gateway = TestGateway::start(ruled("*")).await;
+    gateway
+        .until(|o| o.servers.values().all(|s| s.catalog.is_some()) && !o.servers.is_empty())
+        .await;
+    let call = json!({"name": "s__job"});
+    let made = ask(&gateway, "tools/call", call, takes_tasks(), &[ALICE]).await.json();
+    let name = made["result"]["taskId"].as_str().unwrap().to_owned();
+    let params = json!({"notifications": {"taskIds": [name]}});
+    let mut request = gateway.modern_request(json!("sub"), "subscriptions/listen", params.clone(), takes_tasks());
+    request.headers_mut().insert(ALICE.0, ALICE.1.parse().unwrap());
+    let mut stream = EventStream::open(&gateway.client, request).await;
+    assert_eq!(stream.next().await["params"]["notifications"], params["notifications"]);
+    let theirs = server.seen_of("subscriptions/listen").pop().unwrap().body["id"].clone();
+    for (tools, heard) in [("*", true), ("plain", false), ("j*", true)] {
+        gateway.input.send_replace(ruled(tools).into());
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let params = json!({"taskId": name});
+            let got = ask(&gateway, "tasks/get", params, takes_tasks(), &[ALICE]).await.json();
+            if got.get("result").is_some() == heard {
+                break;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "the rules never hold");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tasks.streams.say(tagged(
+            "notifications/tasks",
+            &theirs,
+            task("t-1", "working", json!({})),
+        ));
+        let told = stream
+            .message_within(Duration::from_millis(if heard { 5_000 } else { 300 }))
+            .await;
+        assert_eq!(
+            told.map(|told| told["params"]["taskId"].clone()),
+            heard.then(|| json!(name)),
+            "{tools}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_task_of_a_tool_that_is_run_by_name_is_as_one_of_a_call() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let run = json!({"name": "execute_tool", "arguments": {"name": "s__job", "parameters": {"a": 1}}});
+    let name = task_of(&gateway, run.clone()).await;
+    let called = server.seen_of("tools/call").pop().unwrap();
+    assert_eq!(
+        (&called.body["params"]["name"], &called.body["params"]["arguments"]),
+        (&json!("job"), &json!({"a": 1}))
+    );
+    let asked = result(&gateway, "tasks/get", json!({"taskId": name})).await;
+    assert_eq!((&asked["taskId"], &asked["status"]), (&json!(name), &json!("working")));
+    tasks.set("completed", json!({"result": done()}));
+    assert_eq!(over(&gateway, &name).await["result"]["content"], done()["content"]);
+    // Who takes none gets what the tool says at once.
+    let plain = ask(&gateway, "tools/call", run, json!({}), &[]).await.json();
+    assert_eq!(plain["result"]["content"][0]["text"], "job", "{plain}");
+}
+
+#[tokio::test]
 async fn tasks_are_offered_in_discovery_where_a_member_makes_some() {
     let server = Tasks::default().server().await;
     let without = Upstream::start(|seen| upstream::modern(seen, &json!([]))).await;

@@ -1,8 +1,10 @@
 //! A server on the official Rust SDK, both eras, over Streamable HTTP with sessions, or over stdio.
 //!
-//! `rmcp-server [--port N | --stdio | --tasks]`; port 0, the default, takes a free one, and the address is printed.
-//! With `--tasks` it is another server, Modern only, whose tools become tasks.
+//! `rmcp-server [--port N | --stdio | --tasks | --skills DIRECTORY]`; port 0, the default, takes a free one, and the
+//! address is printed. With `--tasks` it is another server, Modern only, whose tools become tasks, and with `--skills` one
+//! of the skills in a directory.
 
+mod skills;
 mod tasks;
 
 use std::sync::Arc;
@@ -47,7 +49,11 @@ async fn main() -> anyhow::Result<()> {
             let worker = tasks::Worker::default();
             serve(0, move || Ok(worker.clone())).await
         }
-        _ => anyhow::bail!("usage: rmcp-server [--port N | --stdio | --tasks]"),
+        ["--skills", directory] => {
+            let shelf = skills::Shelf::read(directory.into())?;
+            serve(0, move || Ok(shelf.clone())).await
+        }
+        _ => anyhow::bail!("usage: rmcp-server [--port N | --stdio | --tasks | --skills DIRECTORY]"),
     }
 }
 
