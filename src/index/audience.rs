@@ -102,8 +102,8 @@ impl AccessRules {
     pub fn for_nobody<'r>(&'r self, names: &'r [&str]) -> impl Iterator<Item = (usize, String)> + 'r {
         let rules = self.0.iter().enumerate();
         let patterns = rules.flat_map(|(place, rule)| rule.principals.iter().map(move |glob| (place, glob)));
-        let is_for_nobody = |glob: &Glob| !names.iter().any(|name| glob.matches(name));
-        patterns.filter_map(move |(place, glob)| is_for_nobody(glob).then(|| (place, glob.to_string())))
+        let of_nobody = patterns.filter(|(_, glob)| !names.iter().any(|name| glob.matches(name)));
+        of_nobody.map(|(place, glob)| (place, glob.to_string()))
     }
 
     fn those(&self, is_meant: impl Fn(&Rule) -> bool) -> RuleSet {

@@ -69,7 +69,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// Events.
-    Stream(EventStream),
+    Stream(Box<EventStream>),
     /// Anything else.
     Other {
         /// The HTTP status.
@@ -164,7 +164,7 @@ impl HttpPeer {
         }
         let session = response.headers().get(&headers::SESSION_ID).cloned();
         let message = match opened(response).await? {
-            Opened::Stream(events) => Some(Box::pin(self.read_stream(events, headers, &question)).await?),
+            Opened::Stream(events) => Some(Box::pin(self.read_stream(*events, headers, &question)).await?),
             Opened::Other { message, .. } => message,
         };
         Ok(Answer {
@@ -271,7 +271,7 @@ impl HttpPeer {
         while let Some((pause, last_id)) = resumption.next() {
             sleep(pause).await;
             match self.open_stream(headers, Some(&last_id)).await {
-                Ok(Opened::Stream(events)) => return Ok(events),
+                Ok(Opened::Stream(events)) => return Ok(*events),
                 Ok(Opened::Other { status, .. }) if status != 429 && status < 500 => break,
                 Ok(Opened::Other { .. }) | Err(_) => {}
             }
@@ -330,7 +330,7 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
     let status = response.status();
     let message = match media_type(&response) {
         MediaType::EventStream if status.is_success() && unexpected(&response).is_none() => {
-            return Ok(Opened::Stream(EventStream::new(response.into_body())));
+            return Ok(Opened::Stream(Box::new(EventStream::new(response.into_body()))));
         }
         MediaType::Json => Some(body::read(&mut response.into_body(), defaults::RESPONSE_BODY_MAX).await?),
         _ => {

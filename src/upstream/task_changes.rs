@@ -148,7 +148,7 @@ async fn begin(connection: &Connection, tasks: &[String]) -> Option<(EventStream
         match envelope.kind().ok()? {
             Kind::Notification { method } if method == notice::ACKNOWLEDGED => {
                 let agreed = agreed(envelope.params?.get(), tasks)?;
-                return Some((events, agreed));
+                return Some((*events, agreed));
             }
             Kind::Response { .. } => return None,
             _ => {}

@@ -67,7 +67,7 @@ pub(super) async fn follow(
                     missed(connection);
                 }
                 settle();
-                read(events, link, connection, &mut backoff, &mut seen).await;
+                read(*events, link, connection, &mut backoff, &mut seen).await;
                 backoff.after_end()
             }
             Ok(Opened::Other { status, .. }) => match judge(status, link.has_session) {

@@ -100,7 +100,7 @@ async fn over_http(connection: &Connection, link: &HttpLink, id: u64, body: Byte
     let mut headers = link.headers.clone();
     routing_headers(&mut headers, METHOD, None);
     let mut events = match link.http.open_stream_by_post(headers, body).await {
-        Ok(Opened::Stream(events)) => events,
+        Ok(Opened::Stream(events)) => *events,
         Ok(Opened::Other {
             message: Some(message), ..
         }) => return judge(&message),

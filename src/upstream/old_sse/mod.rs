@@ -123,7 +123,7 @@ impl OldSse {
 /// The stream, and where it says to post.
 async fn begin(http: &HttpPeer) -> Result<(EventStream, Uri), Error> {
     let mut events = match http.open_stream(&http.base_headers(), None).await? {
-        Opened::Stream(events) => events,
+        Opened::Stream(events) => *events,
         Opened::Other {
             status: status @ (401 | 403),
             ..
