@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::support::client::{Call, Client};
 use crate::support::peers::Peers;
@@ -300,7 +300,7 @@ async fn a_host_that_leaves_before_it_said_anything_waits_for_no_server() {
     let path = files.path().join("mcp.json");
     let slow = json!({"mcpServers": {"s": {"command": "sleep", "args": ["60"]}}});
     std::fs::write(&path, slow.to_string()).unwrap();
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let host = Host::start_with(files, &["up".as_ref(), "--stdio".as_ref(), path.as_os_str()]);
     let (status, rest) = host.leave().await;
     assert!(status.success() && rest.is_empty(), "{status} {rest:?}");
