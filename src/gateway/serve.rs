@@ -153,7 +153,6 @@ fn server() -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(defaults::HEADER_TIMEOUT)
         .max_headers(defaults::HEADER_COUNT_MAX)
-        .max_buf_size(defaults::HEADER_BYTES_MAX)
-        .writev(false);
+        .max_buf_size(defaults::HEADER_BYTES_MAX);
     builder
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::support::gateway::{TestGateway, plan};
+use crate::support::gateway::TestGateway;
 use crate::support::upstream::{self, Upstream};
 
 fn tools() -> Value {
@@ -575,7 +575,7 @@ async fn a_stopping_gateway_lets_running_requests_finish() {
 /// Clients that send all before they read anything.
 #[tokio::test]
 async fn whoever_sends_too_much_is_told_so_when_it_listens_at_last() {
-    let gateway = TestGateway::start(plan(&[])).await;
+    let gateway = TestGateway::ready(&[]).await;
     let head = |more: &str| {
         format!(
             "POST /default/fed/mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json\r\n{more}\r\n\r\n"
