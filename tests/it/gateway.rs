@@ -23,7 +23,7 @@ async fn mixed() -> (TestGateway, Upstream, Upstream) {
 
 #[tokio::test]
 async fn who_misses_an_endpoint_is_told_which_may_be_meant() {
-    let gateway = TestGateway::ready(&[]).await;
+    let (gateway, _old, _new) = mixed().await;
     for (path, meant) in [
         ("/default/fed/mcp/", Some("/default/fed/mcp")),
         ("/default/fed", Some("/default/fed/mcp")),
