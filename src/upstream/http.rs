@@ -97,7 +97,6 @@ impl HttpPeer {
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(Duration::from_secs(60))
                 .pool_max_idle_per_host(256)
-                .http1_writev(false)
                 .build(https.clone())
         };
         let clients = Arc::new(PerCore::new(client));

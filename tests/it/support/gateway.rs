@@ -148,7 +148,10 @@ impl TestGateway {
     pub(crate) async fn ready_with(servers: &[(&str, SocketAddr)], spec: Value) -> Self {
         let mut gateway = Self::start(plan_with(servers, spec)).await;
         gateway
-            .until(|o| o.servers.is_empty() == servers.is_empty() && o.servers.values().all(|s| s.state == UpstreamState::Ready))
+            .until(|o| {
+                o.servers.is_empty() == servers.is_empty()
+                    && o.servers.values().all(|s| s.state == UpstreamState::Ready)
+            })
             .await;
         gateway
     }
