@@ -29,7 +29,7 @@ use crate::defaults;
 use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::mcp::Mark;
 use crate::metrics::{FederationMetrics, Metrics};
-use crate::upstream::{Error, Health, Introduction, State, Upstream};
+use crate::upstream::{Health, Introduction, State, Upstream};
 
 /// Which federation is served at the bare path `/mcp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -533,7 +533,7 @@ fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
             Health::Connecting => UpstreamState::Connecting,
             Health::Ready => UpstreamState::Ready,
             // It is there, and wants to know who asks, which callers tell it.
-            Health::Failed(Error::Auth(_)) if !plan.terms.lists => UpstreamState::Ready,
+            Health::Failed(error) if error.wants_credentials() && !plan.terms.lists => UpstreamState::Ready,
             Health::Failed(error) => UpstreamState::Failed {
                 reason: error.reason(),
                 message: error.to_string(),

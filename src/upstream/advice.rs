@@ -104,6 +104,9 @@ mod tests {
             assert_eq!(advised(other.clone(), &pin, HttpTransport::Auto), other);
         }
         assert!(!told(Error::Auth(401), &pin, HttpTransport::Auto).contains("pin"));
+        for status in [401, 403] {
+            assert!(advised(Error::Auth(status), &Pin::None, HttpTransport::Auto).wants_credentials());
+        }
         let error = Error::Revision("2026-07-28".into());
         assert_eq!(advised(error.clone(), &Pin::None, HttpTransport::Auto), error);
     }

@@ -92,6 +92,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the server refuses whoever does not say, or is not, who it wants to be asked by.
+    pub(crate) fn wants_credentials(&self) -> bool {
+        match self {
+            Self::Auth(_) => true,
+            Self::Advised { error, .. } => error.wants_credentials(),
+            _ => false,
+        }
+    }
+
     /// Whether it can come of speaking to the server in an era that it is not of.
     pub(crate) fn may_come_of_the_era(&self) -> bool {
         matches!(

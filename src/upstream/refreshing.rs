@@ -116,7 +116,7 @@ impl Inner {
 
     /// Publishes a failure. The last good catalog stays, for a while.
     pub(super) fn failed(&self, error: Error) {
-        if !self.reads_lists && matches!(error, Error::Auth(_)) {
+        if !self.reads_lists && error.wants_credentials() {
             // It is there, and wants to know who asks: callers will tell it.
             self.metrics.up(true);
         } else {

@@ -215,17 +215,26 @@ async fn an_answer_that_is_too_large_fails_its_call_and_no_other() {
         while server.seen_of("tools/call").is_empty() {
             sleep(Duration::from_millis(10)).await;
         }
-        let id = server.seen_of("tools/call")[0].body["id"].clone();
-        let text = "x".repeat(17 << 20);
-        streams.say("1", json!({"jsonrpc": "2.0", "id": id, "result": {"text": text}}));
+        let call = server.seen_of("tools/call").remove(0);
+        let answer = json!({"jsonrpc": "2.0", "id": call.body["id"], "result": {"text": "x".repeat(17 << 20)}});
+        streams.say(&call.query("session").unwrap(), answer);
         gateway.modern("tools/call", json!({"name": "s__echo"})).await
     };
     let (large, other) = tokio::join!(large, other);
     let told = large["error"]["message"].as_str().unwrap();
     assert!(told.contains("larger than 16777216 bytes"), "{large}");
     assert_eq!(other["result"]["content"][0]["text"], "echo", "{other}");
-    let streams = server.seen().into_iter().filter(|seen| seen.http == Method::GET);
-    assert_eq!(streams.count(), 1, "the stream goes on");
+    let opened = || {
+        server
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.http == Method::GET)
+            .count()
+    };
+    let before = opened();
+    let again = gateway.legacy("tools/call", json!({"name": "s__echo"})).await;
+    assert_eq!(again["result"]["content"][0]["text"], "echo", "{again}");
+    assert_eq!(opened(), before, "the stream goes on");
 }
 
 #[tokio::test]

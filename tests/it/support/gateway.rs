@@ -107,6 +107,7 @@ impl TestGateway {
     /// Starts a gateway for `plan` whose sessions are signed with these keys, if it has any yet.
     pub(crate) async fn start_with_keys(plan: PlanInput, keyring: Option<Arc<Keyring>>) -> Self {
         let metrics = Arc::new(Metrics::new().unwrap());
+        let holds_some = plan.servers.iter().any(|server| !server.disabled);
         let (input, inputs) = watch::channel(Arc::new(plan));
         let runtime = Runtime::start(inputs, DefaultFederation::Single, Arc::clone(&metrics));
         let gateway = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -134,7 +135,10 @@ impl TestGateway {
             sessions: Mutex::default(),
         };
         gateway
-            .until(|o| o.federations.contains_key(&ObjectKey::new("default", "fed")))
+            .until(|o| {
+                let is_served = o.federations.contains_key(&ObjectKey::new("default", "fed"));
+                is_served && (!holds_some || !o.servers.is_empty())
+            })
             .await;
         gateway
     }
