@@ -9,10 +9,10 @@ use super::finished::{Content, Finished};
 use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::reply::without_session;
-use super::rpc::{self, Client, Hearing};
+use super::rpc::{self, Came, Client, Hearing};
 use super::visit::Visit;
 use crate::defaults;
-use crate::mcp::{MessageError, Revision, RpcError};
+use crate::mcp::{Envelope, MessageError, Revision, RpcError};
 use crate::metrics::Outcome;
 
 /// Answers the messages of the batch in `body`.
@@ -53,7 +53,11 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
         hearing,
     };
     // All at once: what one of them takes, or comes to, is no matter of the others.
-    let answers = join_all(parts.iter().map(|part| rpc::answer_part(visit, part, client))).await;
+    let answers = join_all(parts.iter().map(async |part| {
+        let read = Envelope::parse(part, defaults::JSON_DEPTH_MAX);
+        rpc::answer(visit, read, part, Came::InBatchOf(client)).await
+    }))
+    .await;
     let answers: Vec<_> = answers
         .into_iter()
         .flat_map(|finished| finished.content.into_messages())

@@ -7,15 +7,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures::StreamExt;
 use http::StatusCode;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::access::Principal;
 use super::finished::{Event, Events};
+use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::session::{Session, SessionId};
-use super::visit::Visit;
-use super::{get, legacy};
+use crate::fleet::Federation;
 use crate::mcp::{Members, Revision, RpcError};
 
 /// An open channel, as its messages find it.
@@ -28,6 +29,16 @@ pub(super) struct Channel {
     /// Cancelled when it is about to end: streams that would go on for ever end then.
     stop: CancellationToken,
     state: Mutex<State>,
+}
+
+/// What comes on a channel.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
+    Message(Bytes, Option<OwnedSemaphorePermit>),
+    /// One that is larger than it may be, and was not kept; with the id of the request that it is, as it was written, if
+    /// that is known.
+    TooLarge(Option<String>),
 }
 
 /// What is known of its client.
@@ -118,44 +129,39 @@ impl Channel {
         self.state().is_modern = true;
     }
 
-    /// Opens the session that a handshake with these parameters asks for; one that was open before ends.
+    /// Opens the session that a handshake with these parameters asks for, and gives the one that was open before, which
+    /// has to be ended.
     ///
     /// # Errors
     /// The system gives no random bytes.
     pub(super) fn open_session(
         &self,
-        visit: &Visit,
+        federation: &Federation,
+        principal: &Principal,
         revision: Revision,
         params: Option<&Members<'_>>,
-    ) -> Result<Session, Refusal> {
+    ) -> Result<(Session, Option<Session>), Refusal> {
         let id = SessionId::random().ok_or_else(|| {
             let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
             refusal(StatusCode::OK, error)
         })?;
-        let (federation, principal) = (&visit.federation, &visit.principal);
         let session = legacy::opening(federation, principal, revision, self.shows_all, params, |opening| {
             Session::of_stream(id, &opening)
         });
-        let before = {
-            let mut state = self.state();
-            state.ear = None;
-            state.session.replace(session.clone())
-        };
-        if let Some(before) = before {
-            visit.end(before.id);
-        }
-        Ok(session)
+        let mut state = self.state();
+        state.ear = None;
+        let before = state.session.replace(session.clone());
+        Ok((session, before))
     }
 
-    /// Lets the client hear from now on what is sent to its session, if it does not yet.
-    pub(super) fn hear(&self, visit: &Visit, session: &Session) {
+    /// Lets the client hear from now on what is sent to its session, if it does not yet: the events that are given then.
+    pub(super) fn hear(&self, session: &Session, events: impl FnOnce() -> Events) {
         let mut state = self.state();
         let is_current = state.session.as_ref().is_some_and(|current| current.id == session.id);
         if !is_current || state.ear.as_ref().is_some_and(|ear| !ear.is_finished()) {
             return;
         }
-        let events = get::hear_once(visit, session);
-        let ear = tokio::spawn(pass_on(events, self.out.clone()));
+        let ear = tokio::spawn(pass_on(events(), self.out.clone()));
         state.ear = Some(AbortOnDropHandle::new(ear));
     }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::bridge;
-use super::dispatch::Request;
+use super::request::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
 use crate::mcp::{Era, Members, RpcError};

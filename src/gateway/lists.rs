@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::cursor;
-use super::dispatch::Request;
+use super::request::Request;
 use crate::fleet::Federation;
 use crate::index::{Audience, List, Page};
 use crate::mcp::object::ObjectWriter;

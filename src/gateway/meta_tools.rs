@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::bridge::{self, remote_search};
-use super::dispatch::Request;
 use super::message::Message;
+use super::request::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::search::Query;

@@ -63,7 +63,11 @@ pub(super) fn open(visit: Visit) -> Reply {
 pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> Reply {
     let gone = || reply::plain(StatusCode::NOT_FOUND, "Session not found\n");
     let name = query.and_then(|query| query.split('&').find_map(|part| part.strip_prefix(PARAMETER)));
-    let Some(letterbox) = name.and_then(|name| visit.shared.old_streams.find(name, &visit)) else {
+    let find = |name| {
+        let (federation, principal) = (&visit.federation.name, &visit.principal);
+        visit.shared.old_streams.find(name, federation, principal)
+    };
+    let Some(letterbox) = name.and_then(find) else {
         return gone();
     };
     let message = match post::body(&visit, body).await {
@@ -93,7 +97,10 @@ impl Face {
         )?);
         let mut news = visit.federation.changes.listen();
         let now = *news.borrow_and_update();
-        let incoming = visit.shared.old_streams.open(&name, &visit);
+        let incoming = visit
+            .shared
+            .old_streams
+            .open(&name, &visit.federation.name, &visit.principal);
         let face = Self {
             shared: Arc::clone(&visit.shared),
             address: Some(format!("messages?{PARAMETER}{name}")),

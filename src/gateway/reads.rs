@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::bridge::{self, Failure};
-use super::dispatch::Request;
+use super::request::Request;
 use super::skills;
 use crate::fleet::Federation;
 use crate::index::skills::uri::is_skill;

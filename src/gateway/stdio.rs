@@ -16,11 +16,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::access::Principal;
 use super::bridge::Bridge;
-use super::channel::Channel;
+use super::channel::{Channel, Incoming};
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
 use super::session::Sessions;
-use super::talk::{Incoming, Talk};
+use super::talk::Talk;
 use super::visit::Shared;
 use super::wishes::Wishes;
 use crate::defaults;

@@ -5,55 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answer::Answer;
-use super::bridge::session_lanes;
-use super::dispatch::Request;
 use super::viewer::Standing;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::skills::{SkillPrefix, rewrite};
-use crate::mcp::{Members, Method, RpcError, subscription};
-use crate::upstream::{Party, SubscribeError, Subscriber, Subscription};
-
-/// Subscribes a Legacy session to a resource, or ends that.
-pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Answer {
-    let Some(session) = request.session else {
-        return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
-    };
-    let Some(uri) = request.params.string("uri").filter(|uri| !uri.is_empty()) else {
-        let error = RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string");
-        return Answer::refused(request, &error);
-    };
-    let wishes = &request.bridge.wishes;
-    if request.method == Method::Unsubscribe {
-        wishes.unsubscribe(session.id, &uri);
-        return Answer::ok(request, b"{}");
-    }
-    let standing = Standing::new(request.viewer.clone(), request.fleet, &federation.name);
-    let by = Subscriber {
-        owner: session_lanes::owner(session.id),
-        party: Party::of(&federation.name, request.principal.name()),
-    };
-    match subscribe(federation, &by, &uri, standing).await {
-        Ok(subscription) => {
-            if wishes.subscribe(session.id, &uri, subscription) {
-                return Answer::ok(request, b"{}");
-            }
-            let most = defaults::SESSION_SUBSCRIPTIONS_MAX;
-            let text = format!("a session subscribes to at most {most} resources; unsubscribe from one first");
-            Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text))
-        }
-        Err(NotSubscribed::Unknown) => {
-            let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource {uri:?} not found"));
-            Answer::refused(request, &error.with_data(json!({"uri": uri})))
-        }
-        Err(error) => Answer::failed(request, &error.to_string()),
-    }
-}
+use crate::mcp::{Members, subscription};
+use crate::upstream::{SubscribeError, Subscriber, Subscription};
 
 /// The updates of several resources, for one client.
 #[derive(Debug)]
@@ -142,7 +102,7 @@ pub(super) async fn pass_on(mut subscribed: Subscribed, mut send: impl AsyncFnMu
 
 /// Why a resource is not subscribed to.
 #[derive(Debug, thiserror::Error)]
-enum NotSubscribed {
+pub(super) enum NotSubscribed {
     /// Nobody has it.
     #[error("nobody offers it")]
     Unknown,
@@ -164,7 +124,11 @@ impl NotSubscribed {
     }
 }
 
-async fn subscribe(
+/// Subscribes whom `by` names to the resource `uri`, as far as whoever has this `standing` may see it.
+///
+/// # Errors
+/// Nobody has it, or whoever has it does not take subscriptions now.
+pub(super) async fn subscribe(
     federation: &Federation,
     by: &Subscriber,
     uri: &str,

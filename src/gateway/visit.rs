@@ -8,16 +8,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Principal;
-use super::bridge::{Bridge, session_lanes};
+use super::bridge::Bridge;
 use super::channel::Channel;
 use super::finished::Finished;
 use super::hub::{Begun, SessionHub};
 use super::modern::{self, Refusal};
 use super::old_streams::OldStreams;
 use super::session::{Session, SessionError, SessionId, Sessions};
-use super::{legacy, reply};
+use super::viewer::{Standing, Viewer, shows_apps};
+use super::{legacy, reply, session_lanes};
 use crate::fleet::{Caller, Federation, Fleet, Hearing, Place};
-use crate::mcp::{Id, Method, Revision};
+use crate::mcp::{Id, Members, Method, Revision};
 use crate::upstream::{Party, Taken};
 
 /// What all clients of this process share.
@@ -142,6 +143,22 @@ impl Visit {
             Some(caller) => self.federation.seen_by(&caller),
             None => Arc::clone(&self.federation),
         }
+    }
+
+    /// Who looks at the federation with it: in a session, or with this `_meta`.
+    pub(super) fn viewer(&self, session: Option<&Session>, meta: Option<&Members<'_>>) -> Viewer {
+        Viewer {
+            principal: self.principal.clone(),
+            shows_apps: self.federation.index.hides_app_only() && shows_apps(&self.federation, session, meta),
+            is_local: self.channel.as_ref().is_some_and(|channel| channel.is_local()),
+            shows_all: session.map_or(self.shows_all, |session| session.shows_all),
+            caller: self.caller(),
+        }
+    }
+
+    /// The same, whatever becomes of `viewer` and the federation.
+    pub(super) fn standing(&self, viewer: Viewer) -> Standing {
+        Standing::new(viewer, &self.shared.fleet, &self.federation.name)
     }
 
     /// Whose share it takes of what is bounded.

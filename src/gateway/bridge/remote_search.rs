@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::defaults;
 use crate::fleet::Federation;
-use crate::gateway::dispatch::Request;
+use crate::gateway::request::Request;
 use crate::index::MetaTool;
 use crate::index::findings::Finding;
 use crate::mcp::{Features, Members, Method, meta, object};

@@ -2,32 +2,32 @@
 
 use futures::future::join_all;
 
+use super::access::Principal;
+use super::session::SessionId;
 use crate::fleet::Federation;
-use crate::gateway::access::Principal;
-use crate::gateway::session::SessionId;
 use crate::upstream::Owner;
 
 /// Whose connections carry the calls of `session`.
-pub(in crate::gateway) fn owner(session: SessionId) -> Owner {
+pub(super) fn owner(session: SessionId) -> Owner {
     Owner::Session(session.to_string().into())
 }
 
 /// Whose connections carry the calls of `principal` outside a session: clients without a name share nothing that could
 /// be told apart.
-pub(in crate::gateway) fn owner_without_session(principal: &Principal) -> Owner {
+pub(super) fn owner_without_session(principal: &Principal) -> Owner {
     let name = principal.name();
     name.map_or(Owner::Nobody, |name| Owner::Principal(name.into()))
 }
 
 /// The client works on other directories now.
-pub(in crate::gateway) async fn roots_changed(federation: &Federation, session: SessionId) {
+pub(super) async fn roots_changed(federation: &Federation, session: SessionId) {
     let owner = owner(session);
     let upstreams = federation.members.iter().filter_map(|member| member.upstream.as_ref());
     join_all(upstreams.map(|upstream| upstream.roots_changed(&owner))).await;
 }
 
 /// The client has left: what servers keep for it is let go of.
-pub(in crate::gateway) fn ended(federation: &Federation, session: SessionId) {
+pub(super) fn ended(federation: &Federation, session: SessionId) {
     let owner = owner(session);
     for upstream in federation.members.iter().filter_map(|member| member.upstream.as_ref()) {
         upstream.session_ended(&owner);
