@@ -92,7 +92,7 @@ fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
         let text = format!("params.level must be one of {}", LogLevel::names());
         return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
     };
-    if request.bridge.wishes.set_level(session.id, level) {
+    if request.conversations.wishes.set_level(session.id, level) {
         Answer::ok(request, b"{}")
     } else {
         Answer::failed(request, "too many sessions ask for logs; try again later")

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::access::Principal;
-use super::bridge::Bridge;
+use super::conversations::Conversations;
 use super::line::Line;
 use super::session::Session;
 use super::viewer::Viewer;
@@ -45,5 +45,5 @@ pub struct Request<'a> {
     /// The headers that came with it, if the transport has any.
     pub headers: Option<&'a HeaderMap>,
     /// What it shares with the client's other messages.
-    pub bridge: &'a Arc<Bridge>,
+    pub conversations: &'a Arc<Conversations>,
 }

@@ -135,7 +135,7 @@ async fn in_session(visit: &Visit, message: &Message<'_>, client: Client<'_>) ->
         }
         Kind::Response { id } => {
             if let (Some(id), Some(session)) = (id, client.session) {
-                visit.shared.bridge.answered(session.id, id, message.body);
+                visit.shared.conversations.answered(session.id, id, message.body);
             }
             return Told::nothing();
         }
@@ -284,7 +284,7 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         session: client.session,
         intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),
-        bridge: &visit.shared.bridge,
+        conversations: &visit.shared.conversations,
     };
     client.hearing.line.set_method(method);
     let begun = visit.begin(client.session, method, id);

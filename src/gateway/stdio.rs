@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::access::Principal;
-use super::bridge::Bridge;
 use super::channel::{Channel, Incoming};
+use super::conversations::Conversations;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
 use super::session::Sessions;
@@ -73,7 +73,10 @@ impl Pipes {
         let hub = Arc::new(SessionHub::new());
         let shared = Shared {
             fleet: self.fleet,
-            bridge: Arc::new(Bridge::new(Arc::clone(&self.sessions), Wishes::start(Arc::clone(&hub)))),
+            conversations: Arc::new(Conversations::new(
+                Arc::clone(&self.sessions),
+                Wishes::start(Arc::clone(&hub)),
+            )),
             sessions: self.sessions,
             hub,
             old_streams: OldStreams::default(),

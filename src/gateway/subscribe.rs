@@ -21,7 +21,7 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         let error = RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string");
         return Answer::refused(request, &error);
     };
-    let wishes = &request.bridge.wishes;
+    let wishes = &request.conversations.wishes;
     if request.method == Method::Unsubscribe {
         wishes.unsubscribe(session.id, &uri);
         return Answer::ok(request, b"{}");

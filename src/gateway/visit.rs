@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Principal;
-use super::bridge::Bridge;
 use super::channel::Channel;
+use super::conversations::Conversations;
 use super::finished::Finished;
 use super::hub::{Begun, SessionHub};
 use super::modern::{self, Refusal};
@@ -29,7 +29,7 @@ pub struct Shared {
     /// The sessions of Legacy clients.
     pub sessions: Arc<Sessions>,
     /// What their requests share that take more than one message.
-    pub bridge: Arc<Bridge>,
+    pub conversations: Arc<Conversations>,
     /// What is going on of them here.
     pub hub: Arc<SessionHub>,
     /// Open streams of the transport of 2024-11-05.
@@ -177,7 +177,7 @@ impl Visit {
     /// Ends everything that is going on of `session`, and lets go of what is kept for it.
     pub(super) fn end(&self, session: SessionId) {
         self.shared.hub.end(session);
-        self.shared.bridge.wishes.end(session);
+        self.shared.conversations.wishes.end(session);
         session_lanes::ended(&self.seen(), session);
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;

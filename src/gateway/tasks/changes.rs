@@ -8,9 +8,10 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, unfold};
 
-use super::{Found, Keeper, Route};
+use super::errand::find;
 use crate::defaults;
 use crate::fleet::Member;
+use crate::gateway::task_name::{Found, Keeper};
 use crate::gateway::viewer::Standing;
 use crate::gateway::visit::Visit;
 use crate::index::skills::rewrite;
@@ -81,7 +82,7 @@ fn by_server<'v>(visit: &'v Visit, audience: Audience, names: &[String]) -> BTre
     let federation = &visit.federation;
     let mut wanted = BTreeMap::new();
     for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
-        let found = Route::find(name, federation, &visit.principal, &visit.shared.bridge);
+        let found = find(name, federation, &visit.principal, &visit.shared.conversations);
         // Of those that are kept here nothing is told unasked.
         let found = found.filter(|found| found.keeper == Keeper::Server);
         let member = found.as_ref().and_then(|found| found.member(federation, audience));

@@ -5,11 +5,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::gateway::session::FederationKeys;
+use super::session::FederationKeys;
 
 /// Who has a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gateway) enum Keeper {
+pub(super) enum Keeper {
     /// The server that made it.
     Server,
     /// This gateway, in the process that began it.
@@ -18,15 +18,15 @@ pub(in crate::gateway) enum Keeper {
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gateway) struct Route<'a> {
+pub(super) struct Route<'a> {
     /// Who has it.
-    pub(in crate::gateway) keeper: Keeper,
+    pub(super) keeper: Keeper,
     /// The name of the server, `namespace/name`.
-    pub(in crate::gateway) server: &'a str,
+    pub(super) server: &'a str,
     /// The tool whose call it is, as the server knows it.
-    pub(in crate::gateway) tool: &'a str,
+    pub(super) tool: &'a str,
     /// What its keeper calls it.
-    pub(in crate::gateway) task: &'a str,
+    pub(super) task: &'a str,
 }
 
 /// A route that a client has named.

@@ -19,7 +19,7 @@ use crate::mcp::{Members, Method};
 /// What a round continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Continued {
+pub(in crate::gateway) enum Continued {
     /// The call of this name, which waits in this process.
     Parked(SessionId),
     /// A request that the server itself continues from this state, a JSON string as it wrote it.
@@ -30,20 +30,20 @@ pub(super) enum Continued {
 
 /// Which request the state holds for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
+pub(in crate::gateway) struct Subject<'a> {
     /// The federation, as `namespace/name`.
-    pub(super) federation: &'a str,
+    pub(in crate::gateway) federation: &'a str,
     /// Who sends it, where access tells.
-    pub(super) principal: Option<&'a str>,
+    pub(in crate::gateway) principal: Option<&'a str>,
     /// Its method.
-    pub(super) method: Method,
+    pub(in crate::gateway) method: Method,
     /// Its params; of them all count but those that change from round to round.
-    pub(super) params: &'a Members<'a>,
+    pub(in crate::gateway) params: &'a Members<'a>,
 }
 
 /// States that were used already.
 #[derive(Debug)]
-pub(super) struct Used(Mutex<Denied>);
+pub(in crate::gateway) struct Used(Mutex<Denied>);
 
 #[derive(Serialize, Deserialize)]
 struct Claims {
@@ -58,7 +58,12 @@ struct Claims {
 
 /// The state that continues `continued` for `subject`, valid for [`defaults::STATE_TTL`] from `now`. `None` where the
 /// system gives no random bytes.
-pub(super) fn seal(continued: Continued, subject: Subject<'_>, keys: &FederationKeys, now: u64) -> Option<String> {
+pub(in crate::gateway) fn seal(
+    continued: Continued,
+    subject: Subject<'_>,
+    keys: &FederationKeys,
+    now: u64,
+) -> Option<String> {
     let claims = Claims {
         aud: subject.federation.to_owned(),
         sub: subject.principal.map(str::to_owned),
@@ -74,16 +79,16 @@ pub(super) fn seal(continued: Continued, subject: Subject<'_>, keys: &Federation
 
 /// A state that was read.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(in crate::gateway) struct Opened {
     /// What it continues.
-    pub(super) continues: Continued,
+    pub(in crate::gateway) continues: Continued,
     expires: u64,
     name: SessionId,
 }
 
 /// What `state` continues, if it was sealed for `subject` and has not expired at `now`. It is to be [used](Used::take)
 /// once.
-pub(super) fn open(state: &str, subject: Subject<'_>, keys: &FederationKeys, now: u64) -> Option<Opened> {
+pub(in crate::gateway) fn open(state: &str, subject: Subject<'_>, keys: &FederationKeys, now: u64) -> Option<Opened> {
     let (claims, signature) = state.split_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
     if !keys.has_signed_state(claims.as_bytes(), &signature) {
@@ -109,7 +114,7 @@ impl Default for Used {
 
 impl Used {
     /// What `opened` continues, if it was not used before. Now it is.
-    pub(super) fn take(&self, opened: Opened, now: u64) -> Option<Continued> {
+    pub(in crate::gateway) fn take(&self, opened: Opened, now: u64) -> Option<Continued> {
         self.mark(opened.expires, opened.name, now).then_some(opened.continues)
     }
 

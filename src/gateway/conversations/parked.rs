@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::Hop;
 use super::conversation::Conversation;
 use crate::defaults;
 use crate::gateway::session::SessionId;
@@ -18,21 +17,21 @@ use crate::upstream::share_of;
 
 /// Every call that waits for its client's next round.
 #[derive(Debug)]
-pub(super) struct Parked {
+pub(in crate::gateway) struct Parked {
     waiting: Mutex<HashMap<SessionId, Waiting>>,
     patience: Duration,
 }
 
 /// Who made a call, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(in crate::gateway) struct Place {
     /// The federation and the principal there, where access tells; all others are one caller, since nothing tells them
     /// apart.
-    pub(super) caller: Option<(String, String)>,
+    pub(in crate::gateway) caller: Option<(String, String)>,
     /// The server.
-    pub(super) server: String,
+    pub(in crate::gateway) server: String,
     /// Most connections to it that calls may have of their own.
-    pub(super) lanes: usize,
+    pub(in crate::gateway) lanes: usize,
 }
 
 #[derive(Debug)]
@@ -51,7 +50,7 @@ impl Default for Parked {
 
 impl Parked {
     /// None yet; each that comes may wait for `patience`.
-    pub(super) fn with_patience(patience: Duration) -> Self {
+    pub(in crate::gateway) fn with_patience(patience: Duration) -> Self {
         Self {
             waiting: Mutex::default(),
             patience,
@@ -59,21 +58,21 @@ impl Parked {
     }
 
     /// The call `name`, which waits no longer.
-    pub(super) fn take(&self, name: SessionId) -> Option<Conversation> {
+    pub(in crate::gateway) fn take(&self, name: SessionId) -> Option<Conversation> {
         let waiting = self.lock().remove(&name)?;
         waiting.expiry.abort();
         Some(waiting.conversation)
     }
 
     /// What is wrong with these answers, a JSON object, to what the call `name` waits for.
-    pub(super) fn wrong_answer(&self, name: SessionId, responses: Option<&str>) -> Option<String> {
+    pub(in crate::gateway) fn wrong_answer(&self, name: SessionId, responses: Option<&str>) -> Option<String> {
         let responses = Members::parse(responses?)?;
         self.lock().get(&name)?.conversation.wrong_answer(&responses)
     }
 
     /// Lets `conversation` wait under `name`, in place of another one of its caller where that has its share; gives it
     /// back where too many wait.
-    pub(super) fn put(
+    pub(in crate::gateway) fn put(
         self: &Arc<Self>,
         name: SessionId,
         conversation: Conversation,
@@ -118,19 +117,13 @@ impl Parked {
 }
 
 impl Place {
-    /// Where the call of `hop` waits.
-    pub(super) fn of(hop: Hop<'_>) -> Self {
-        let principal = hop.request.principal.name();
-        Self {
-            caller: principal.map(|principal| (hop.federation.name.clone(), principal.to_owned())),
-            server: hop.member.server.clone(),
-            lanes: hop.upstream.lanes_max(),
-        }
-    }
-
     /// Whether its caller may have one more of `most` beside the calls in these places, and one more connection to the
     /// server beside those that are `busy`.
-    pub(super) fn has_room_beside<'p>(&self, places: impl Iterator<Item = (&'p Self, bool)>, most: usize) -> bool {
+    pub(in crate::gateway) fn has_room_beside<'p>(
+        &self,
+        places: impl Iterator<Item = (&'p Self, bool)>,
+        most: usize,
+    ) -> bool {
         let own = places.filter(|(place, _)| place.caller == self.caller);
         let (mut all, mut here) = (0, 0);
         for (place, is_busy) in own {
@@ -168,7 +161,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::bridge::conversation::tests::{Watched, watched};
+    use crate::gateway::conversations::conversation::tests::{Watched, watched};
 
     fn place(caller: &str, server: &str) -> Place {
         Place {

@@ -11,22 +11,22 @@ use crate::upstream::{Asked, Body, Ear, Error, Reply};
 
 /// The kinds of questions that were refused for lack of a capability during one call.
 #[derive(Debug, Default)]
-pub(super) struct Lacks(AtomicU8);
+pub(in crate::gateway) struct Lacks(AtomicU8);
 
 /// Hears a server for a client that cannot be asked.
 #[derive(Debug, Default)]
-pub(super) struct LackingEar {
-    pub(super) relay: Option<Relay>,
-    pub(super) lacks: Lacks,
+pub(in crate::gateway) struct LackingEar {
+    pub(in crate::gateway) relay: Option<Relay>,
+    pub(in crate::gateway) lacks: Lacks,
 }
 
 impl Lacks {
-    pub(super) fn note(&self, kind: Asking) {
+    pub(in crate::gateway) fn note(&self, kind: Asking) {
         self.0.fetch_or(bit(kind), Ordering::Relaxed);
     }
 
     /// The capabilities that `reply` fails for, if it fails and something was asked for.
-    pub(super) fn required(&self, reply: &Result<Reply, Error>) -> Option<Value> {
+    pub(in crate::gateway) fn required(&self, reply: &Result<Reply, Error>) -> Option<Value> {
         let noted = self.0.load(Ordering::Relaxed);
         if noted == 0 || !has_failed(reply) {
             return None;

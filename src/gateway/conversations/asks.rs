@@ -27,7 +27,7 @@ pub(in crate::gateway) struct Asks {
 
 /// Why a client gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoAnswer {
+pub(in crate::gateway) enum NoAnswer {
     /// Its stream is gone or full.
     #[error("the client cannot be reached")]
     Unreachable,
@@ -65,7 +65,7 @@ impl Asks {
 
     /// Asks the client of `session` on its stream `out`, and waits for its answer. A question that is withdrawn, or
     /// not answered in time, is taken back from the client too.
-    pub(super) async fn ask(
+    pub(in crate::gateway) async fn ask(
         self: &Arc<Self>,
         session: SessionId,
         out: &Line,
@@ -107,7 +107,7 @@ impl Asks {
 
 impl NoAnswer {
     /// One CamelCase word for logs.
-    pub(super) const fn reason(self) -> &'static str {
+    pub(in crate::gateway) const fn reason(self) -> &'static str {
         match self {
             Self::Unreachable => "Unreachable",
             Self::TooLate => "TooLate",

@@ -13,22 +13,22 @@ use crate::mcp::{Envelope, Features, Members, Method};
 use crate::upstream::{Call, Ear, Error, Fanout, Owner, Reply, TaskCall, Upstream};
 
 /// A call that needs nothing of the request that began it.
-pub(super) struct OwnCall {
-    pub(super) upstream: Arc<Upstream>,
-    pub(super) body: Bytes,
-    pub(super) method: Method,
-    pub(super) target: Target,
-    pub(super) features: Features,
-    pub(super) owner: Owner,
-    pub(super) task: TaskCall,
-    pub(super) log_level: Option<LogLevel>,
-    pub(super) ear: Arc<dyn Ear>,
-    pub(super) fanout: Fanout,
+pub(in crate::gateway) struct OwnCall {
+    pub(in crate::gateway) upstream: Arc<Upstream>,
+    pub(in crate::gateway) body: Bytes,
+    pub(in crate::gateway) method: Method,
+    pub(in crate::gateway) target: Target,
+    pub(in crate::gateway) features: Features,
+    pub(in crate::gateway) owner: Owner,
+    pub(in crate::gateway) task: TaskCall,
+    pub(in crate::gateway) log_level: Option<LogLevel>,
+    pub(in crate::gateway) ear: Arc<dyn Ear>,
+    pub(in crate::gateway) fanout: Fanout,
 }
 
 impl OwnCall {
     /// Carries it out. To drop this is to cancel it.
-    pub(super) async fn run(self) -> Result<Reply, Error> {
+    pub(in crate::gateway) async fn run(self) -> Result<Reply, Error> {
         let malformed = || Error::Protocol("the request cannot be read again".to_owned());
         let envelope = Envelope::parse(&self.body, defaults::JSON_DEPTH_MAX).map_err(|_| malformed())?;
         let params = envelope
@@ -56,7 +56,7 @@ impl OwnCall {
 
 /// The work of a call: done by the request that waits for it, or, while none does, by a task of its own. To drop it
 /// is to cancel the call.
-pub(super) enum Work {
+pub(in crate::gateway) enum Work {
     Here(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
     Elsewhere(AbortOnDropHandle<Result<Reply, Error>>),
     Gone,
@@ -64,12 +64,12 @@ pub(super) enum Work {
 
 impl Work {
     /// Work that nobody has begun yet.
-    pub(super) fn new(work: impl Future<Output = Result<Reply, Error>> + Send + 'static) -> Self {
+    pub(in crate::gateway) fn new(work: impl Future<Output = Result<Reply, Error>> + Send + 'static) -> Self {
         Self::Here(Box::pin(work))
     }
 
     /// What it comes to.
-    pub(super) async fn done(&mut self) -> Result<Reply, Error> {
+    pub(in crate::gateway) async fn done(&mut self) -> Result<Reply, Error> {
         match self {
             Self::Here(work) => work.await,
             Self::Elsewhere(task) => match task.await {
@@ -81,7 +81,7 @@ impl Work {
     }
 
     /// Lets a task go on with it.
-    pub(super) fn leave(&mut self) {
+    pub(in crate::gateway) fn leave(&mut self) {
         *self = match std::mem::replace(self, Self::Gone) {
             Self::Here(work) => Self::Elsewhere(AbortOnDropHandle::new(tokio::spawn(work))),
             other => other,

@@ -7,7 +7,7 @@ use crate::mcp::{Features, Members, Revision, RpcError, elicitation, sampling};
 
 /// Why a question does not reach its client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotAsked {
+pub(in crate::gateway) enum NotAsked {
     /// The client did not declare that it can be asked this.
     #[error("the client did not declare the capability for {0}")]
     Undeclared(&'static str),
@@ -17,7 +17,7 @@ pub(super) enum NotAsked {
 }
 
 /// The params of a question for a client with `features` that speaks `revision`; `id` names a page to open.
-pub(super) fn for_client(
+pub(in crate::gateway) fn for_client(
     kind: Asking,
     params: &str,
     features: &Features,
@@ -37,7 +37,7 @@ pub(super) fn for_client(
 
 /// What a client said, or the error that says that it is no answer. The words of the server's revision are found where
 /// its connection is known.
-pub(super) fn for_server(kind: Asking, said: Said) -> Said {
+pub(in crate::gateway) fn for_server(kind: Asking, said: Said) -> Said {
     match said {
         Said::Result(result) => match answer(kind, &result) {
             Ok(result) => Said::Result(result.into_owned()),
@@ -54,7 +54,7 @@ pub(super) fn for_server(kind: Asking, said: Said) -> Said {
 /// What a client said, for a Modern server, which takes no errors (2026-07-28, multi round-trip requests). That a person
 /// cannot be asked, or gave what is no answer, is a question that was closed without one; of anything else there is no
 /// way to tell, and nothing is given.
-pub(super) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
+pub(in crate::gateway) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
     match (kind, for_server(kind, said)) {
         (_, Said::Result(result)) => Some(result),
         (Asking::Elicitation, Said::Error(_)) => match kind.refusal() {
@@ -66,7 +66,7 @@ pub(super) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
 }
 
 /// Why `json` is no answer to a question of this kind, in words for whoever gave it.
-pub(super) fn wrong(kind: Asking, json: &str) -> Option<&'static str> {
+pub(in crate::gateway) fn wrong(kind: Asking, json: &str) -> Option<&'static str> {
     let Some(members) = Members::parse(json) else {
         return Some("must be an object that names no member twice");
     };
@@ -114,7 +114,7 @@ fn malformed(kind: Asking) -> Said {
 
 impl NotAsked {
     /// One CamelCase word for logs.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(in crate::gateway) fn reason(&self) -> &'static str {
         match self {
             Self::Undeclared(_) => "Undeclared",
             Self::Unaskable(error) => error.reason(),

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::conversation::{Conversation, Pending, wrong_answer};
-use super::modern_client::Asker;
+use super::own_call::OwnCall;
 use super::parked::Place;
 use super::questions;
 use crate::defaults;
@@ -20,7 +20,7 @@ use crate::mcp::asking::Said;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::task::Status;
 use crate::mcp::{Features, Members, RpcError};
-use crate::upstream::{Body, Error, Reply};
+use crate::upstream::{Body, Ear, Error, Reply};
 
 /// Every task that is kept, by its name.
 #[derive(Debug, Default)]
@@ -74,14 +74,19 @@ enum End {
 }
 
 impl Kept {
-    /// Begins the call of `asker` as a task, and gives its name. `None` where too many are kept, or where the caller has
-    /// its share of them.
-    pub(super) fn begin(self: &Arc<Self>, asker: Asker<'_>) -> Option<String> {
+    /// Begins a call in `place` as a task, to a member of the name `member` and for a client with these `features`, and
+    /// gives its name. `None` where too many are kept, or where the caller has its share of them.
+    pub(in crate::gateway) fn begin(
+        self: &Arc<Self>,
+        place: Place,
+        member: &str,
+        features: &Features,
+        call: impl FnOnce(Arc<dyn Ear>) -> OwnCall,
+    ) -> Option<String> {
         let name = SessionId::random()?.to_string();
         let state = Arc::new(Mutex::new(State::new()));
         let cancelled = CancellationToken::new();
         let mut tasks = self.lock();
-        let place = Place::of(asker.hop);
         let places = tasks
             .values()
             .map(|entry| (&entry.place, !locked(&entry.state).is_over()));
@@ -93,10 +98,10 @@ impl Kept {
             name: name.clone(),
             state: Arc::clone(&state),
             cancelled: cancelled.clone(),
-            member: asker.hop.member.name.clone(),
-            features: asker.features.clone(),
+            member: member.to_owned(),
+            features: features.clone(),
         };
-        let keeper = tokio::spawn(keeper.keep(Conversation::begin(asker)));
+        let keeper = tokio::spawn(keeper.keep(Conversation::begin(call)));
         let entry = Entry {
             place,
             state,

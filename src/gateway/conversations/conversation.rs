@@ -6,22 +6,17 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::lacks::Lacks;
-use super::modern_client::Asker;
 use super::own_call::{OwnCall, Work};
-use super::parked::Place;
 use super::questions;
-use super::state::Continued;
 use crate::defaults;
-use crate::gateway::answer::Answer;
 use crate::gateway::relay::Relay;
-use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
 use crate::mcp::{Features, Members, Revision};
 use crate::upstream::{Asked, Ear, Error, Reply};
 
 /// A call to a Legacy server, over as many rounds of its client as it takes.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(in crate::gateway) struct Conversation {
     work: Work,
     questions: mpsc::Receiver<Asked>,
     ear: Arc<ParkingEar>,
@@ -31,27 +26,15 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Begins the call; nothing is sent before it is gone on with.
-    pub(super) fn begin(asker: Asker<'_>) -> Self {
+    /// Begins the call that is given for who hears it; nothing is sent before it is gone on with.
+    pub(in crate::gateway) fn begin(call: impl FnOnce(Arc<dyn Ear>) -> OwnCall) -> Self {
         let (sender, questions) = mpsc::channel(defaults::QUESTIONS_MAX);
         let ear = Arc::new(ParkingEar {
             questions: sender,
             relay: Mutex::default(),
             lacks: Lacks::default(),
         });
-        let hop = asker.hop;
-        let call = OwnCall {
-            upstream: Arc::clone(hop.upstream),
-            body: hop.request.body.clone(),
-            method: hop.request.method,
-            target: hop.target.clone(),
-            features: asker.features.clone(),
-            owner: asker.owner(),
-            task: hop.task_call(),
-            log_level: hop.log_level(),
-            ear: Arc::clone(&ear) as _,
-            fanout: hop.fanout(),
-        };
+        let call = call(Arc::clone(&ear) as _);
         Self {
             work: Work::new(call.run()),
             questions,
@@ -62,24 +45,14 @@ impl Conversation {
         }
     }
 
-    /// Goes on until the server answers, or asks what the client has to be asked.
-    pub(super) async fn go_on(mut self, asker: Asker<'_>) -> Answer {
-        if self.pending.is_empty()
-            && let Some(reply) = self.until_asked(asker).await
-        {
-            return asker.arrived(&reply, self.lacks());
-        }
-        self.park(asker).await
+    /// From now on what the server says before its answer goes to `relay`, if anywhere: the client of an earlier round
+    /// hears nothing any more.
+    pub(in crate::gateway) fn relay_to(&self, relay: Option<Relay>) {
+        self.ear.relay_to(relay);
     }
 
-    /// Goes on until the server answers. `None`: it asked before, and the client has to be asked.
-    pub(super) async fn until_asked(&mut self, asker: Asker<'_>) -> Option<Result<Reply, Error>> {
-        self.ear.relay_to(asker.relay());
-        self.until_questions(asker.features).await
-    }
-
-    /// The same for a client with these `features`, without anybody who hears what is said before.
-    pub(super) async fn until_questions(&mut self, features: &Features) -> Option<Result<Reply, Error>> {
+    /// Goes on until the server answers. `None`: it asked before what its client, with these `features`, has to be asked.
+    pub(in crate::gateway) async fn until_questions(&mut self, features: &Features) -> Option<Result<Reply, Error>> {
         loop {
             let first = tokio::select! {
                 biased;
@@ -106,22 +79,35 @@ impl Conversation {
     }
 
     /// What the client has to be asked, by whoever answers it from now on.
-    pub(super) fn take_questions(&mut self) -> Vec<Pending> {
+    pub(in crate::gateway) fn take_questions(&mut self) -> Vec<Pending> {
         std::mem::take(&mut self.pending)
     }
 
     /// What the server asked for in vain.
-    pub(super) fn lacks(&self) -> &Lacks {
+    pub(in crate::gateway) fn lacks(&self) -> &Lacks {
         &self.ear.lacks
     }
 
     /// What is wrong with these answers to what the client was asked.
-    pub(super) fn wrong_answer(&self, responses: &Members<'_>) -> Option<String> {
+    pub(in crate::gateway) fn wrong_answer(&self, responses: &Members<'_>) -> Option<String> {
         wrong_answer(&self.pending, responses)
     }
 
-    /// Goes on with what the client answered, a JSON object.
-    pub(super) async fn resume(mut self, asker: Asker<'_>, responses: Option<&str>) -> Answer {
+    /// Whether the client has to be asked something.
+    pub(in crate::gateway) fn is_asking(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// What the client has to be asked: for each question what it is known by, its kind and its params.
+    pub(in crate::gateway) fn questions(&self) -> Vec<(String, Asking, String)> {
+        let questions = self.pending.iter();
+        questions
+            .map(|pending| (pending.key.clone(), pending.asked.kind, pending.params.clone()))
+            .collect()
+    }
+
+    /// Takes what the client answered, a JSON object. What it left out is still open, unless the server took it back.
+    pub(in crate::gateway) fn take_answers(&mut self, responses: Option<&str>) {
         self.rounds += 1;
         let responses = responses.and_then(Members::parse).unwrap_or_default();
         for pending in std::mem::take(&mut self.pending) {
@@ -135,11 +121,22 @@ impl Conversation {
                 None => self.pending.push(pending),
             }
         }
-        self.go_on(asker).await
+    }
+
+    /// Lets the call go on while its client is away.
+    pub(in crate::gateway) fn leave(&mut self) {
+        self.ear.relay_to(None);
+        self.work.leave();
+    }
+
+    /// Refuses what the server asked, and all that it will ask.
+    pub(in crate::gateway) fn refuse_all(&mut self) {
+        self.pending.clear();
+        self.rounds = defaults::ROUNDS_MAX;
     }
 
     /// Ends the call: the server hears that nobody answers before it hears that nobody waits.
-    pub(super) async fn end(self) {
+    pub(in crate::gateway) async fn end(self) {
         let Self {
             mut work,
             questions,
@@ -167,49 +164,20 @@ impl Conversation {
             Err(error) => tracing::debug!(reason = error.reason(), "a question is not put to its client: {error}"),
         }
     }
-
-    /// Lets the call wait, and asks the client. Where too many wait, the questions are refused and it goes on.
-    async fn park(mut self, asker: Asker<'_>) -> Answer {
-        let Some(name) = SessionId::random() else {
-            return asker.hop.failed(&"no random bytes");
-        };
-        self.ear.relay_to(None);
-        self.work.leave();
-        let questions: Vec<_> = self
-            .pending
-            .iter()
-            .map(|pending| (pending.key.clone(), pending.asked.kind, pending.params.clone()))
-            .collect();
-        let parked = &asker.hop.request.bridge.parked;
-        match parked.put(name, self, Place::of(asker.hop)) {
-            Ok(()) => {
-                let questions = questions
-                    .iter()
-                    .map(|(key, kind, params)| (key.as_str(), *kind, params.as_str()));
-                asker.ask(questions, Continued::Parked(name))
-            }
-            Err(mut conversation) => {
-                tracing::warn!(most = defaults::PARKED_MAX, "too many calls wait for their clients");
-                conversation.pending.clear();
-                conversation.rounds = defaults::ROUNDS_MAX;
-                Box::pin(conversation.go_on(asker)).await
-            }
-        }
-    }
 }
 
 /// A question that the client has to answer.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(in crate::gateway) struct Pending {
     /// What the client knows it by.
-    pub(super) key: String,
+    pub(in crate::gateway) key: String,
     /// Its params, in the words of the client's revision.
-    pub(super) params: String,
-    pub(super) asked: Asked,
+    pub(in crate::gateway) params: String,
+    pub(in crate::gateway) asked: Asked,
 }
 
 /// What is wrong with these answers to what the client was asked.
-pub(super) fn wrong_answer(pending: &[Pending], responses: &Members<'_>) -> Option<String> {
+pub(in crate::gateway) fn wrong_answer(pending: &[Pending], responses: &Members<'_>) -> Option<String> {
     pending.iter().find_map(|Pending { key, asked, .. }| {
         let wrong = questions::wrong(asked.kind, responses.get(key)?.get())?;
         Some(format!(
@@ -227,7 +195,6 @@ struct ParkingEar {
 }
 
 impl ParkingEar {
-    /// From now on notifications go to `relay`: the client of an earlier round hears nothing any more.
     fn relay_to(&self, relay: Option<Relay>) {
         *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = relay;
     }
@@ -265,11 +232,11 @@ pub(super) mod tests {
     use super::*;
 
     /// The server's side of a call that waits.
-    pub(in crate::gateway::bridge) struct Watched(mpsc::UnboundedReceiver<&'static str>);
+    pub(in crate::gateway::conversations) struct Watched(mpsc::UnboundedReceiver<&'static str>);
 
     impl Watched {
         /// What became of it, up to its end.
-        pub(in crate::gateway::bridge) async fn end(&mut self) -> Vec<&'static str> {
+        pub(in crate::gateway::conversations) async fn end(&mut self) -> Vec<&'static str> {
             let mut seen = Vec::new();
             while let Some(next) = self.0.recv().await {
                 seen.push(next);
@@ -288,7 +255,7 @@ pub(super) mod tests {
     }
 
     /// A call whose server has asked one thing, and never answers.
-    pub(in crate::gateway::bridge) fn watched() -> (Conversation, Watched) {
+    pub(in crate::gateway::conversations) fn watched() -> (Conversation, Watched) {
         let (sender, seen) = mpsc::unbounded_channel();
         let (asked, mut asker) = Asked::new(Asking::Elicitation, "{}".into());
         let told = Told(sender.clone());
