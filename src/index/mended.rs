@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::catalog::List;
+use super::list::List;
 use crate::mcp::descriptor_types::{self, Kind};
 use crate::mcp::object::{Members, ObjectWriter};
 

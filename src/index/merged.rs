@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::audience::{AccessRules, RuleSet};
-use super::catalog::{Catalog, Item, List};
+use super::catalog::Catalog;
+use super::item::Item;
+use super::list::List;
 use super::naming::Naming;
 use super::selection::Selection;
 use super::skills::{OwnSkills, SkillUris};

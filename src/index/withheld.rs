@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::catalog::{Item, List};
+use super::item::Item;
+use super::list::List;
 use super::mended;
 use super::skills::{self, EntryError};
 use crate::mcp::descriptor_types::WrongType;

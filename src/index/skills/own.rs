@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::package::{Package, PackageError};
 use super::uri::{self, MANIFEST};
-use crate::index::catalog::{Catalog, Item, List};
+use crate::index::catalog::Catalog;
+use crate::index::item::Item;
+use crate::index::list::List;
 use crate::mcp::{Era, printable};
 
 /// The skills of a federation itself.
