@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::objects::{CommandServer, ConfigMap, Manifests, Secret};
 use super::path::Path;
 use super::problem::{Problem, Problems};
-use super::read::Reading;
+use super::reading::Reading;
 use super::yaml::Node;
 use crate::api::{MCPFederation, MCPServer};
 

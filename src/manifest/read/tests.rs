@@ -1,4 +1,5 @@
 use super::*;
+use crate::manifest::objects::Manifests;
 
 const SERVER: &str = "apiVersion: mcpfleet.dev/v1alpha1
 kind: MCPServer
