@@ -25,6 +25,7 @@ pub struct Metrics {
     own_catalogs: GaugeVec,
     own_catalogs_opened: IntCounterVec,
     own_catalogs_evicted: IntCounterVec,
+    own_catalogs_refused: IntCounterVec,
     list_bytes: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
@@ -78,6 +79,7 @@ pub struct FederationMetrics {
     own_catalogs: Gauge,
     own_catalogs_opened: IntCounter,
     own_catalogs_evicted: IntCounter,
+    own_catalogs_refused: IntCounterVec,
     list_bytes: Gauge,
 }
 
@@ -213,6 +215,11 @@ impl Metrics {
                 "Connections of callers' own that had to make room for others.",
                 &["federation"],
             )?,
+            own_catalogs_refused: counter(
+                "mcpfleet_own_catalogs_refused_total",
+                "Connections of callers' own that there was no room for, by reason.",
+                &["federation", "reason"],
+            )?,
             list_bytes: gauge(
                 "mcpfleet_list_bytes",
                 "Bytes of the descriptors of all tools that a federation lists.",
@@ -309,6 +316,7 @@ impl Metrics {
             own_catalogs: self.own_catalogs.with_label_values(&[name]),
             own_catalogs_opened: self.own_catalogs_opened.with_label_values(&[name]),
             own_catalogs_evicted: self.own_catalogs_evicted.with_label_values(&[name]),
+            own_catalogs_refused: self.own_catalogs_refused.clone(),
             list_bytes: self.list_bytes.with_label_values(&[name]),
         }
     }
@@ -352,6 +360,7 @@ impl Metrics {
         remove_series(&self.own_catalogs, "federation", name);
         remove_series(&self.own_catalogs_opened, "federation", name);
         remove_series(&self.own_catalogs_evicted, "federation", name);
+        remove_series(&self.own_catalogs_refused, "federation", name);
         remove_series(&self.list_bytes, "federation", name);
     }
 
@@ -414,6 +423,12 @@ impl FederationMetrics {
     /// Counts that so many had to make room for others.
     pub fn own_catalogs_evicted(&self, count: usize) {
         self.own_catalogs_evicted.inc_by(count as u64);
+    }
+
+    /// Counts that there was no room for one.
+    pub fn own_catalog_refused(&self, reason: &'static str) {
+        let labels = [self.name.as_str(), reason];
+        self.own_catalogs_refused.with_label_values(&labels).inc();
     }
 
     /// Counts a stream for as long as what is given lives.

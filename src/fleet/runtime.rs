@@ -357,7 +357,7 @@ impl Keeper {
         if inputs.iter().any(|input| input.own.is_some()) {
             lasting.own.get_or_insert_with(|| {
                 let (changes, metrics) = (Arc::clone(&lasting.changes), Arc::clone(&lasting.metrics));
-                Pool::start(changes, metrics, Arc::clone(&self.metrics))
+                Pool::start(key.to_string(), changes, metrics, Arc::clone(&self.metrics))
             });
         } else if let Some(served) = known {
             self.close_own(served);
@@ -467,7 +467,8 @@ fn own(planned: &FederationPlan, inputs: &[MemberInput], pool: Option<Arc<Pool>>
     let own: Vec<OwnMember> = own.collect();
     let others = inputs.iter().filter(|input| input.own.is_none());
     let offers = others.fold(Offers::of_own(planned), |all, input| all.or(input.offers));
-    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, offers))
+    let has_names = !matches!(planned.access, Access::Anonymous);
+    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, has_names, offers))
 }
 
 /// What the federation says of how to use it, with what the servers of its members say.
