@@ -275,6 +275,12 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 pub const SEARCH_RESULTS: usize = 5;
 /// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// The searches of members' own are waited for so long together,
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// and so much less in each gateway that was itself asked by another one, so that what it found is in time.
+pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// That a member's own search fails is logged this often at most.
+pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.

@@ -117,8 +117,8 @@ pub struct ServerMetrics {
     complete: GaugeVec,
     items: GaugeVec,
     withheld: Gauge,
-    /// Whether it is one caller's alone, so that it tells nothing of the server as a whole.
-    is_of_caller: bool,
+    /// Whether it is for some alone, so that it tells nothing of the server as a whole.
+    is_for_some: bool,
 }
 
 const METHODS: [Method; 14] = [
@@ -335,7 +335,7 @@ impl Metrics {
             complete: self.catalog_complete.clone(),
             items: self.catalog_items.clone(),
             withheld: self.catalog_withheld.with_label_values(&[name]),
-            is_of_caller: false,
+            is_for_some: false,
         }
     }
 
@@ -468,18 +468,19 @@ impl SessionMetrics {
 }
 
 impl ServerMetrics {
-    /// The same for connections of one caller: they count, but tell nothing of how the server is to all.
+    /// The same for connections that serve some callers or members alone: they count, but tell nothing of how the server
+    /// is to all.
     #[must_use]
-    pub fn of_caller(self) -> Self {
+    pub fn for_some(self) -> Self {
         Self {
-            is_of_caller: true,
+            is_for_some: true,
             ..self
         }
     }
 
     /// Tells whether the server can be called now.
     pub fn up(&self, up: bool) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         self.up.set(f64::from(u8::from(up)));
@@ -487,7 +488,7 @@ impl ServerMetrics {
 
     /// Tells how many sessions with the server, or processes of it, callers have of their own.
     pub fn lanes(&self, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
@@ -516,7 +517,7 @@ impl ServerMetrics {
 
     /// Tells whether all of its lists were read to their ends.
     pub fn complete(&self, complete: bool) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         let gauge = self.complete.with_label_values(&[self.name.as_str()]);
@@ -525,7 +526,7 @@ impl ServerMetrics {
 
     /// Tells how many entries the server lists.
     pub fn items(&self, list: List, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
@@ -536,7 +537,7 @@ impl ServerMetrics {
 
     /// Tells how many tools the server lists that are not offered.
     pub fn withheld(&self, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]

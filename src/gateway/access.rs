@@ -23,7 +23,7 @@ pub enum Principal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// It presents no key.
-    #[error("an API key is required: send it as \"Authorization: Bearer KEY\" or as \"X-API-Key: KEY\"")]
+    #[error("an API key is required: send it as \"X-API-Key: KEY\" or as \"Authorization: Bearer KEY\"")]
     Missing,
     /// It presents a key that nobody has.
     #[error("the API key is not a known one; ask whoever runs this endpoint for one")]

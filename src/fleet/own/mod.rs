@@ -19,13 +19,13 @@ use self::pool::{OwnUpstream, Watched};
 use self::recent::Recent;
 use self::room::NoRoom;
 use super::caller::{Caller, CallerId};
-use super::plan::ServerPlan;
+use super::plan::{MemberPlan, ServerPlan};
 use super::snapshot::{Alone, Federation, Member, Offers};
 use super::variation::UpstreamKey;
 use crate::defaults;
 use crate::index::{Catalog, Index, instructions};
 use crate::mcp::Era;
-use crate::upstream::{Endpoint, Health, HttpEndpoint, Introduction, State, Terms};
+use crate::upstream::{Endpoint, Health, HttpEndpoint, Introduction, Limits, State, Terms};
 
 /// The members of a federation that callers have for themselves.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ pub struct OwnMember {
     pub has_own_lists: bool,
     /// Whether its skills are offered.
     has_skills: bool,
+    /// How long its single requests may take.
+    limits: Limits,
     upstream: UpstreamKey,
     plan: Arc<ServerPlan>,
 }
@@ -98,13 +100,24 @@ enum Part {
 }
 
 impl OwnMember {
-    /// The member in this `place` whose upstream is planned so, if callers have it for themselves.
-    pub(super) fn of(place: usize, upstream: UpstreamKey, plan: &ServerPlan, has_skills: bool) -> Option<Self> {
+    /// The `member` in this `place` whose upstream is planned so, if callers have it for themselves.
+    pub(super) fn of(place: usize, member: &MemberPlan, plan: &ServerPlan) -> Option<Self> {
+        let own = Self::reached(place, member.upstream(), plan)?;
+        Some(Self {
+            has_skills: member.has_skills(),
+            limits: member.limits,
+            ..own
+        })
+    }
+
+    /// The same of one that is reached so, of which nothing else is said.
+    fn reached(place: usize, upstream: UpstreamKey, plan: &ServerPlan) -> Option<Self> {
         let forwards = plan.terms.forwards.as_ref()?;
         matches!(plan.endpoint, Endpoint::Http(_)).then(|| Self {
             place,
             has_own_lists: forwards.own_lists,
-            has_skills,
+            has_skills: true,
+            limits: Limits::default(),
             upstream,
             plan: Arc::new(plan.clone()),
         })
@@ -354,7 +367,7 @@ impl Federation {
             let why = match (held, from) {
                 (Got::Refused(why), _) => Some(why.to_string()),
                 (Got::Connection(held), Part::Known(_, state)) => {
-                    member.upstream = Some(Arc::clone(&held.upstream));
+                    member.upstream = Some(Arc::new(held.upstream.within(own.limits)));
                     own.introduce(member, state);
                     let lacks_lists = own.has_own_lists && state.catalog.is_none();
                     lacks_lists.then(|| match &state.health {
@@ -489,7 +502,7 @@ mod tests {
             },
             refresh: Default::default(),
         };
-        OwnMember::of(3, ObjectKey::new("team", "git").into(), &plan, true).unwrap()
+        OwnMember::reached(3, ObjectKey::new("team", "git").into(), &plan).unwrap()
     }
 
     fn reached(member: &OwnMember, sent: &[(&'static str, &'static str)]) -> (HeaderMap, Terms) {
@@ -531,6 +544,6 @@ mod tests {
             terms: Terms::default(),
             ..(*member(&[], true).plan).clone()
         };
-        assert!(OwnMember::of(0, ObjectKey::new("team", "git").into(), &plan, true).is_none());
+        assert!(OwnMember::reached(0, ObjectKey::new("team", "git").into(), &plan).is_none());
     }
 }

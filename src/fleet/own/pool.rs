@@ -130,7 +130,7 @@ impl Pool {
         gone.extend(table.room.bound(Bounds {
             most,
             bytes: defaults::OWN_CATALOGS_BYTES_MAX,
-            needed: members.len(),
+            needed: planned.len(),
             has_names,
         }));
         let marks = planned.iter().map(|(key, plan)| ((*key).clone(), plan.refresh.clone()));
@@ -237,7 +237,7 @@ impl Pool {
     fn begin(&self, member: &OwnMember, caller: &Caller, key: Key, number: u64) -> OwnUpstream {
         let name = member.upstream.to_string();
         let (endpoint, terms) = member.for_caller(caller);
-        let metrics = self.servers.server(&name).of_caller();
+        let metrics = self.servers.server(&member.upstream.server.to_string()).for_some();
         let upstream = {
             let _within = self.runtime.enter();
             Arc::new(Upstream::start_for_caller(name, endpoint, terms, metrics))

@@ -48,7 +48,7 @@ fn member_at(url: &str) -> OwnMember {
         },
         refresh: Default::default(),
     };
-    OwnMember::of(0, ObjectKey::new("team", "git").into(), &plan, false).unwrap()
+    OwnMember::reached(0, ObjectKey::new("team", "git").into(), &plan).unwrap()
 }
 
 fn caller(principal: Option<&str>, value: &'static str) -> Caller {
