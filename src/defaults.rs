@@ -160,6 +160,7 @@ pub const PARKED_MAX: usize = 1_024;
 /// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
 /// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
 /// to, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
+/// Catalogs of callers' own are shared out in the same way, but what nobody needs may be borrowed.
 /// Callers without a name, who are one caller together, leave that part free for others where there can be others.
 pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
@@ -274,6 +275,12 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 pub const SEARCH_RESULTS: usize = 5;
 /// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// The searches of members' own are waited for so long together,
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// and so much less in each gateway that was itself asked by another one, so that what it found is in time.
+pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// That a member's own search fails is logged this often at most.
+pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.
@@ -320,6 +327,8 @@ pub const OWN_CATALOGS_BYTES_MAX: usize = 256 << 20;
 pub const OWN_CATALOG_IDLE: Duration = Duration::from_secs(600);
 /// The same of one whose server does not take what the caller presents: it is tried again all the while.
 pub const OWN_FAILURE_IDLE: Duration = Duration::from_secs(60);
+/// That there is no room for a caller is logged this often at most.
+pub const OWN_CATALOG_REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// Bytes that merged lists of callers with catalogs of their own take in a federation, about, before they are made anew
 /// each time.
 pub const OWN_INDEXES_BYTES_MAX: usize = 128 << 20;

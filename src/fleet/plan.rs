@@ -16,13 +16,14 @@ use super::skills::{SkillProblem, SkillsPlan};
 use super::streams::StreamPlan;
 pub use super::unresolved::Unresolved;
 use super::variation::{UpstreamKey, Variation};
+use super::waits;
 use crate::api::federation::{Encoding, HideAppOnly, MCPFederationSpec, Member, ServerRef};
 use crate::api::server::{AllowedNamespaces, NamespacesFrom};
 use crate::defaults;
 use crate::index::skills::uri::InvalidPrefix;
 use crate::index::{AccessRules, IndexPlan, Naming, Selection, SkillPrefix};
 use crate::mcp::apps;
-use crate::upstream::{Endpoint, Terms};
+use crate::upstream::{Endpoint, Limits, Terms};
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,6 +159,10 @@ pub struct MemberPlan {
     pub server: ObjectKey,
     /// How it deals with that.
     pub variation: Variation,
+    /// How long its single requests may take, as far as it says so.
+    pub limits: Limits,
+    /// Whether it says times that are the server's own to say.
+    pub says_owners_times: bool,
     /// Put before its names; empty for none.
     pub prefix: String,
     /// Higher goes first.
@@ -250,10 +255,20 @@ impl MemberPlan {
         matches!(self.skills, Ok(Some(_)))
     }
 
-    /// What of it is left out, and why, for a person.
+    /// What of it does not hold, and why, for a person.
     pub fn note(&self) -> Option<String> {
-        let why = self.skills.as_ref().err().filter(|_| self.problem.is_none())?;
-        Some(format!("its skills are not offered: {why}"))
+        if self.problem.is_some() {
+            return None;
+        }
+        let skills = self.skills.as_ref().err();
+        let skills = skills.map(|why| format!("its skills are not offered: {why}"));
+        let times = self.says_owners_times.then(|| {
+            "its server is one process for all members, so that timeouts.connect, timeouts.list and cache hold as the \
+             server says them"
+                .to_owned()
+        });
+        let notes: Vec<String> = skills.into_iter().chain(times).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
 
@@ -457,6 +472,10 @@ fn expand(
         return vec![MemberPlan {
             name: member.name.clone(),
             variation: Variation::of(member, servers.get(&key).copied()),
+            limits: waits::limits(member.timeouts.as_ref()),
+            says_owners_times: servers
+                .get(&key)
+                .is_some_and(|server| Variation::is_owners(member, server)),
             server: key,
             skills: skill_prefix(member, &prefix),
             prefix,
@@ -475,6 +494,8 @@ fn expand(
             name: s.key.name.clone(),
             server: s.key.clone(),
             variation: Variation::of(member, Some(s)),
+            limits: waits::limits(member.timeouts.as_ref()),
+            says_owners_times: Variation::is_owners(member, s),
             skills: skill_prefix(member, &s.key.name),
             prefix: s.key.name.clone(),
             priority,

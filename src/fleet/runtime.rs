@@ -180,7 +180,9 @@ impl Keeper {
         for key in gone {
             if let Some(held) = self.upstreams.remove(&key) {
                 held.into_upstreams().for_each(|upstream| self.let_go(upstream));
-                self.metrics.forget_server(&key.to_string());
+                if key.variation == Variation::default() {
+                    self.metrics.forget_server(&key.server.to_string());
+                }
             }
         }
         for (key, server) in &planned.servers {
@@ -188,10 +190,13 @@ impl Keeper {
                 held.refresh_for(server);
                 continue;
             }
-            let name = key.to_string();
-            let metrics = self.metrics.server(&name);
+            let metrics = self.metrics.server(&key.server.to_string());
+            let metrics = match key.variation == Variation::default() {
+                true => metrics,
+                false => metrics.for_some(),
+            };
             let upstream = Arc::new(Upstream::start(
-                name,
+                key.to_string(),
                 server.endpoint.clone(),
                 server.terms.clone(),
                 metrics,
@@ -357,7 +362,7 @@ impl Keeper {
         if inputs.iter().any(|input| input.own.is_some()) {
             lasting.own.get_or_insert_with(|| {
                 let (changes, metrics) = (Arc::clone(&lasting.changes), Arc::clone(&lasting.metrics));
-                Pool::start(changes, metrics, Arc::clone(&self.metrics))
+                Pool::start(key.to_string(), changes, metrics, Arc::clone(&self.metrics))
             });
         } else if let Some(served) = known {
             self.close_own(served);
@@ -429,7 +434,10 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
                 name: m.name.clone(),
                 server: m.server.to_string(),
                 skills: m.skills.clone().unwrap_or_default(),
-                upstream: input.upstream.clone(),
+                upstream: input
+                    .upstream
+                    .as_ref()
+                    .map(|upstream| Arc::new(upstream.within(m.limits))),
                 offers: input.offers,
                 instructions: input.instructions.clone(),
                 introduction: input.introduction.clone(),
@@ -461,13 +469,12 @@ fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], last
 /// What callers of the federation have for themselves, held in `pool`.
 fn own(planned: &FederationPlan, inputs: &[MemberInput], pool: Option<Arc<Pool>>) -> Option<Own> {
     let members = planned.members.iter().zip(inputs).enumerate();
-    let own = members.filter_map(|(place, (member, input))| {
-        OwnMember::of(place, member.upstream(), input.own.as_ref()?, member.has_skills())
-    });
+    let own = members.filter_map(|(place, (member, input))| OwnMember::of(place, member, input.own.as_ref()?));
     let own: Vec<OwnMember> = own.collect();
     let others = inputs.iter().filter(|input| input.own.is_none());
     let offers = others.fold(Offers::of_own(planned), |all, input| all.or(input.offers));
-    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, offers))
+    let has_names = !matches!(planned.access, Access::Anonymous);
+    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, has_names, offers))
 }
 
 /// What the federation says of how to use it, with what the servers of its members say.

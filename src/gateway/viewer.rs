@@ -149,7 +149,7 @@ impl Sight {
             Some(caller) => {
                 self.watching = federation.watched_by(caller, self.watching.take());
                 // What is still to come would be told as a change, and what had to make room as none.
-                federation.settled_for(caller)
+                federation.settled_for(caller, self.watching.as_ref())
             }
         };
         if let Some(seen) = seen {

@@ -20,9 +20,11 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The task of 2025-11-25 that a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// The names of members whose entries a list lacks, since their servers do not list them for whoever asks; ours, no part
-/// of the protocol.
+/// The names of members whose entries a list, or what a search found, lacks, since their servers do not tell them whoever
+/// asks; ours, no part of the protocol.
 pub const ABSENT_MEMBERS: &str = "dev.mcpfleet/absent-members";
+/// The federations that a search has passed; ours, no part of the protocol.
+pub const SEARCH_PASSED: &str = "dev.mcpfleet/search-passed";
 /// How many gateways a search, or a call of what it found, has passed; ours, no part of the protocol.
 pub const SEARCH_HOPS: &str = "dev.mcpfleet/search-hops";
 /// The token of progress notifications.

@@ -54,7 +54,7 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
             federation.members.iter().filter_map(move |member| {
                 let told = match (&member.problem, &member.note) {
                     (Some((reason, message)), _) => format!("contributes nothing: {reason}: {message}"),
-                    (None, Some(note)) => format!("is not offered whole: {note}"),
+                    (None, Some(note)) => format!("is not served as it says: {note}"),
                     (None, None) => return None,
                 };
                 Some((format!("member {} of {}", member.name, shown(key)), told))

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::Owner;
 use super::capabilities::Capabilities;
 use super::connection::Connection;
-use super::endpoint::{Endpoint, Timeouts};
+use super::endpoint::{Endpoint, Limits, Timeouts};
 use super::error::Error;
 use super::known::Known;
 use super::lanes::Lanes;
@@ -27,12 +27,22 @@ use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
+use crate::seldom::Seldom;
 
 /// One server as the gateway holds it.
 #[derive(Debug)]
 pub struct Upstream {
     inner: Arc<Inner>,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: Arc<Task>,
+    /// How long requests that go by this are waited for.
+    timeouts: Timeouts,
+}
+
+/// What holds a server, as long as anybody has it.
+#[derive(Debug)]
+struct Task {
+    handle: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
 }
 
 /// What the task of a server and its calls share.
@@ -66,6 +76,8 @@ pub(super) struct Inner {
     pub(super) wake: Notify,
     /// Who waits for the lists to be read.
     pub(super) rereads: Rereads,
+    /// When it was said last that its own search failed.
+    search_failures: Seldom,
     /// It is let go of.
     pub(super) stop: CancellationToken,
     /// What is counted of it.
@@ -122,14 +134,30 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
+            search_failures: Seldom::default(),
             stop,
             metrics,
         });
         inner.metrics.up(false);
         let task = tokio::spawn(supervise(Arc::clone(&inner)));
+        let task = Task {
+            handle: Mutex::new(Some(task)),
+            stop: inner.stop.clone(),
+        };
         Self {
             inner,
-            task: Mutex::new(Some(task)),
+            task: Arc::new(task),
+            timeouts,
+        }
+    }
+
+    /// The same server by the same connections, with other limits of single requests.
+    #[must_use]
+    pub fn within(&self, limits: Limits) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            task: Arc::clone(&self.task),
+            timeouts: limits.over(self.inner.timeouts),
         }
     }
 
@@ -152,6 +180,11 @@ impl Upstream {
     /// How long it is waited for where it finds something.
     pub fn search_timeout(&self) -> Duration {
         self.inner.timeouts.word()
+    }
+
+    /// When it was said last that its own search failed.
+    pub(crate) fn search_failures(&self) -> &Seldom {
+        &self.inner.search_failures
     }
 
     /// Most connections to it that calls may have of their own.
@@ -181,7 +214,7 @@ impl Upstream {
         }
         let notices = known.news.notices();
         let mut hold = Subscriptions::hold(known, by, uri)?;
-        timeout(self.inner.timeouts.resource, hold.accepted())
+        timeout(self.timeouts.resource, hold.accepted())
             .await
             .map_err(|_| SubscribeError::Timeout)??;
         self.inner.lanes.subscribed(&by.owner, hold.version()).await;
@@ -192,7 +225,7 @@ impl Upstream {
     /// agreed, at most `timeouts.resource`. `None` where it does not tell.
     pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
         let inner = Arc::clone(&self.inner);
-        let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
+        let (stop, limit) = (inner.stop.clone(), self.timeouts.resource);
         let connect = move || {
             let inner = Arc::clone(&inner);
             async move { inner.standing().await }
@@ -209,7 +242,7 @@ impl Upstream {
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
         let _at_work = self.inner.at_work.as_ref().map(AtWork::begin);
-        let reply = self.inner.call(&call).await;
+        let reply = self.inner.call(&call, self.timeouts.of_request(call.method)).await;
         // Arguments that cannot be sent are the client's affair: the server was not asked.
         if !matches!(reply, Err(Error::Arguments(_))) {
             self.inner.metrics.request(reply.is_ok(), started.elapsed());
@@ -230,7 +263,7 @@ impl Upstream {
     /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
-        let task = self.task.lock().map_or(None, |mut task| task.take());
+        let task = self.task.handle.lock().map_or(None, |mut task| task.take());
         if let Some(task) = task
             && let Err(error) = task.await
         {
@@ -255,8 +288,8 @@ impl Drop for AtWork<'_> {
     }
 }
 
-impl Drop for Upstream {
+impl Drop for Task {
     fn drop(&mut self) {
-        self.inner.stop.cancel();
+        self.stop.cancel();
     }
 }

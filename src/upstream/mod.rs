@@ -45,7 +45,7 @@ mod verdict;
 pub use caller::Owner;
 pub use capabilities::{Capabilities, Offer, Skills};
 pub use ear::{Asked, Asker, Ear};
-pub use endpoint::{Endpoint, HttpEndpoint, Program, StdioCommand, Timeouts};
+pub use endpoint::{Endpoint, HttpEndpoint, Limits, Program, StdioCommand, Timeouts};
 pub use error::Error;
 pub use holding::Upstream;
 pub use news::Notice;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mcpfleet::fleet::UpstreamState;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::gateway::{TestGateway, plan_with};
 use crate::support::http;
@@ -471,8 +472,13 @@ async fn members_that_fail_to_search_are_left_out_and_counted() {
         ("refusing", refusing.address, searching()),
     ];
     let gateway = ready(&servers, json!({})).await;
-    let found = search(&gateway, json!({"query": "pr"})).await;
-    assert_eq!(names(&found), ["fine__open_pr", "fine__close_pr"]);
+    let begun = Instant::now();
+    let found = call(&gateway, LATEST, "tool_search", json!({"query": "pr"})).await;
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    let rows: Vec<Value> = serde_json::from_str(text(&found)).unwrap();
+    assert_eq!(names(&rows), ["fine__open_pr", "fine__close_pr"]);
+    let absent = &found["result"]["_meta"]["dev.mcpfleet/absent-members"];
+    assert_eq!(*absent, json!(["broken", "hanging", "refusing"]), "{found}");
     let page = gateway.metrics_page();
     for (member, reason) in [("broken", "Http500"), ("hanging", "Timeout"), ("refusing", "Refused")] {
         let line = format!("mcpfleet_remote_search_failures_total{{federation=\"default/fed\",member=\"{member}\"");
@@ -501,6 +507,66 @@ async fn gateways_that_ask_each_other_come_to_an_end() {
     assert_eq!(names(&found).first(), Some(&"pods__logs"), "{found:?}");
     let lost = call(&gateway, LATEST, "nowhere", json!({})).await;
     assert!(lost.to_string().contains("in circles"), "{lost}");
+}
+
+#[tokio::test]
+async fn a_member_that_hangs_holds_a_search_for_no_longer_than_a_few_seconds_whatever_lists_may_take() {
+    let fine = Upstream::start(gateway_of_others).await;
+    let hanging = Upstream::start(|seen: &Seen| match seen.method() {
+        "tools/call" => Answer::Hang,
+        _ => upstream::modern(seen, &json!([])),
+    })
+    .await;
+    let servers = [
+        ("fine", fine.address, json!({"remoteSearch": true})),
+        ("hanging", hanging.address, json!({"remoteSearch": true})),
+    ];
+    let mut plan = members(&servers, json!({}));
+    for server in &mut plan.servers {
+        server.terms.timeouts.list = Some(Duration::from_secs(60));
+    }
+    let mut gateway = TestGateway::start(plan).await;
+    gateway
+        .until(|o| o.servers.len() == 2 && o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    let begun = Instant::now();
+    let found = call(&gateway, LATEST, "tool_search", json!({"query": "pr"})).await;
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let rows: Vec<Value> = serde_json::from_str(text(&found)).unwrap();
+    assert_eq!(names(&rows), ["fine__open_pr", "fine__close_pr"]);
+    let absent = &found["result"]["_meta"]["dev.mcpfleet/absent-members"];
+    assert_eq!(*absent, json!(["hanging"]), "{found}");
+}
+
+#[tokio::test]
+async fn federations_that_are_members_of_each_other_find_nothing_of_their_own_again() {
+    let (apples, pears) = (server(&["apple"]).await, server(&["apple_tree"]).await);
+    let mut one = TestGateway::start(members(&[], json!({}))).await;
+    let mut other = TestGateway::start(members(&[], json!({}))).await;
+    let unlisted = || json!({"visibility": "Discoverable"});
+    let searching = || json!({"remoteSearch": true});
+    let [first, second] = [
+        [("a", apples.address, unlisted()), ("other", other.address, searching())],
+        [("b", pears.address, unlisted()), ("one", one.address, searching())],
+    ];
+    one.input.send_replace(members(&first, json!({})).into());
+    other.input.send_replace(members(&second, json!({})).into());
+    for gateway in [&mut one, &mut other] {
+        gateway
+            .until(|o| o.servers.len() == 2 && o.servers.values().all(|s| s.state == UpstreamState::Ready))
+            .await;
+    }
+    let query = || json!({"query": "apple", "max_results": 50});
+    for (gateway, expected) in [
+        (&one, ["a__apple", "other__b__apple_tree"]),
+        (&other, ["b__apple_tree", "one__a__apple"]),
+    ] {
+        let mut found = search(gateway, query()).await;
+        found.sort_by_key(|row| row["name"].to_string());
+        assert_eq!(names(&found), expected);
+    }
+    let ran = call(&one, LATEST, "other__b__apple_tree", json!({})).await;
+    assert_eq!(text(&ran), "apple_tree", "{ran}");
 }
 
 #[tokio::test]

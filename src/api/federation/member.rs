@@ -80,10 +80,12 @@ pub struct Member {
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,
-    /// How long the gateway waits for the server here; what is absent is as the server's own timeouts say.
+    /// How long the gateway waits for the server here; what is absent is as the server's own timeouts say. Of a server
+    /// that runs as a process, which is one for all its members, only call and resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
-    /// How fresh the lists of the server are kept here; what is absent is as the server's own cache says.
+    /// How fresh the lists of the server are kept here; what is absent is as the server's own cache says. Not of a server
+    /// that runs as a process, which is one for all its members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<MemberCache>,
 }

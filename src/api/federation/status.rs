@@ -49,7 +49,7 @@ pub struct MemberStatus {
     /// Tools it contributes.
     #[serde(default)]
     pub tools: i64,
-    /// What of it is left out, and why.
+    /// What of it does not hold as it is said, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Why it is not ready.

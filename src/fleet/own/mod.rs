@@ -6,24 +6,26 @@
 
 mod pool;
 mod recent;
+mod room;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName};
 
-use self::pool::OwnUpstream;
 pub(super) use self::pool::Pool;
 pub use self::pool::Watching;
+use self::pool::{OwnUpstream, Watched};
 use self::recent::Recent;
+use self::room::NoRoom;
 use super::caller::{Caller, CallerId};
-use super::plan::ServerPlan;
+use super::plan::{MemberPlan, ServerPlan};
 use super::snapshot::{Alone, Federation, Member, Offers};
 use super::variation::UpstreamKey;
 use crate::defaults;
 use crate::index::{Catalog, Index, instructions};
 use crate::mcp::Era;
-use crate::upstream::{Endpoint, Health, HttpEndpoint, Introduction, State, Terms};
+use crate::upstream::{Endpoint, Health, HttpEndpoint, Introduction, Limits, State, Terms};
 
 /// The members of a federation that callers have for themselves.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub struct OwnMember {
     pub has_own_lists: bool,
     /// Whether its skills are offered.
     has_skills: bool,
+    /// How long its single requests may take.
+    limits: Limits,
     upstream: UpstreamKey,
     plan: Arc<ServerPlan>,
 }
@@ -71,18 +75,49 @@ struct Made {
 /// A federation as a caller sees it, and what it was made from.
 #[derive(Clone, Debug)]
 struct Seen {
-    from: Vec<Option<(u64, Arc<State>)>>,
+    from: Vec<Part>,
     federation: Arc<Federation>,
 }
 
+/// What a caller has of a member.
+#[derive(Clone, Debug)]
+enum Got {
+    /// Nothing, or nothing any more.
+    Nothing,
+    /// A connection.
+    Connection(Arc<OwnUpstream>),
+    /// Nothing, since there is no room.
+    Refused(NoRoom),
+}
+
+/// What a caller has of a member, as it is at a time.
+#[derive(Clone, Debug)]
+enum Part {
+    Nothing,
+    /// The connection of this number, and what is known by it.
+    Known(u64, Arc<State>),
+    Refused(NoRoom),
+}
+
 impl OwnMember {
-    /// The member in this `place` whose upstream is planned so, if callers have it for themselves.
-    pub(super) fn of(place: usize, upstream: UpstreamKey, plan: &ServerPlan, has_skills: bool) -> Option<Self> {
+    /// The `member` in this `place` whose upstream is planned so, if callers have it for themselves.
+    pub(super) fn of(place: usize, member: &MemberPlan, plan: &ServerPlan) -> Option<Self> {
+        let own = Self::reached(place, member.upstream(), plan)?;
+        Some(Self {
+            has_skills: member.has_skills(),
+            limits: member.limits,
+            ..own
+        })
+    }
+
+    /// The same of one that is reached so, of which nothing else is said.
+    fn reached(place: usize, upstream: UpstreamKey, plan: &ServerPlan) -> Option<Self> {
         let forwards = plan.terms.forwards.as_ref()?;
         matches!(plan.endpoint, Endpoint::Http(_)).then(|| Self {
             place,
             has_own_lists: forwards.own_lists,
-            has_skills,
+            has_skills: true,
+            limits: Limits::default(),
             upstream,
             plan: Arc::new(plan.clone()),
         })
@@ -113,9 +148,10 @@ impl OwnMember {
 }
 
 impl Own {
-    /// Those `members`, of which there are some, held in `pool`, as far as `most` can be; the others offer `offers`.
-    pub(super) fn new(pool: Arc<Pool>, members: Vec<OwnMember>, most: usize, offers: Offers) -> Self {
-        pool.settle(&members, most);
+    /// Those `members`, of which there are some, held in `pool`, as far as `most` can be, which callers with names share
+    /// if there are any; the others offer `offers`.
+    pub(super) fn new(pool: Arc<Pool>, members: Vec<OwnMember>, most: usize, has_names: bool, offers: Offers) -> Self {
+        pool.settle(&members, most, has_names);
         Self::of(pool, members, offers)
     }
 
@@ -154,11 +190,12 @@ impl Own {
     }
 
     /// What `caller` has of each member now.
-    fn held(&self, caller: &Caller) -> Vec<Option<Arc<OwnUpstream>>> {
-        self.members
-            .iter()
-            .map(|member| self.pool.peek(member, caller))
-            .collect()
+    fn held(&self, caller: &Caller) -> Vec<Got> {
+        self.members.iter().map(|member| self.got(member, caller)).collect()
+    }
+
+    fn got(&self, member: &OwnMember, caller: &Caller) -> Got {
+        self.pool.peek(member, caller).map_or(Got::Nothing, Got::Connection)
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -184,36 +221,68 @@ impl Federation {
     /// The same once the members that are `needed` have told `caller` what there is, or failed, or taken too long.
     pub async fn ready_for(self: &Arc<Self>, caller: &Caller, needed: impl Fn(&OwnMember) -> bool) -> Arc<Self> {
         let Some(own) = &self.own else { return Arc::clone(self) };
-        let needed = own.members.iter().filter(|member| needed(member));
-        let opened: Vec<_> = needed.filter_map(|member| own.pool.open(member, caller)).collect();
-        join_all(opened.iter().map(|upstream| upstream.settled(&own.pool))).await;
-        self.seen_by(caller)
+        let needed = |member: &OwnMember| needed(member).then(|| own.pool.open(member, caller));
+        let opened: Vec<Option<Result<Watched, NoRoom>>> = own.members.iter().map(needed).collect();
+        let upstreams = opened.iter().flatten().flatten().map(Watched::upstream);
+        join_all(upstreams.map(|upstream| upstream.settled(&own.pool))).await;
+        let held = own.members.iter().zip(&opened).map(|(member, opened)| match opened {
+            None => own.got(member, caller),
+            Some(Err(why)) => Got::Refused(*why),
+            Some(Ok(_)) => match own.got(member, caller) {
+                // It had to go while it was waited for.
+                Got::Nothing => Got::Refused(NoRoom::Evicted),
+                got => got,
+            },
+        });
+        self.made_of(own, caller, &held.collect::<Vec<_>>())
     }
 
-    /// The same if nothing that `caller` lists is still to come, or was never asked for.
-    pub fn settled_for(self: &Arc<Self>, caller: &Caller) -> Option<Arc<Self>> {
+    /// The same if nothing that `caller`, who is `watching`, lists is still to come, or was never asked for.
+    pub fn settled_for(self: &Arc<Self>, caller: &Caller, watching: Option<&Watching>) -> Option<Arc<Self>> {
         let Some(own) = &self.own else {
             return Some(Arc::clone(self));
         };
-        let held = own.held(caller);
+        let held = own.members.iter().map(|member| match own.got(member, caller) {
+            Got::Nothing => {
+                let why = watching.and_then(|watching| watching.refusal_of(&member.upstream));
+                why.map_or(Got::Nothing, Got::Refused)
+            }
+            got => got,
+        });
+        let held: Vec<Got> = held.collect();
         let members = own.members.iter().zip(&held).filter(|(member, _)| member.has_own_lists);
-        let mut settled = members.map(|(_, held)| held.as_ref().is_some_and(|held| held.is_settled()));
+        let mut settled = members.map(|(_, got)| match got {
+            Got::Nothing => false,
+            Got::Connection(held) => held.is_settled(),
+            Got::Refused(_) => true,
+        });
         settled
             .all(|is_settled| is_settled)
             .then(|| self.made_of(own, caller, &held))
     }
 
     /// Has what `caller` lists held, and kept fresh, until what is given is dropped. What `before` did already, it goes
-    /// on to do: what had to make room for others is not opened again unasked.
+    /// on to do: what had to make room for others is not opened again unasked, and what there was no room for is.
     pub fn watched_by(&self, caller: &Caller, before: Option<Watching>) -> Option<Watching> {
         let own = self.own.as_ref()?;
-        let members = || own.members.iter().filter(|member| member.has_own_lists);
-        let listed: Vec<OwnMember> = members().cloned().collect();
-        if let Some(before) = before.filter(|before| before.is_of(&listed)) {
-            return Some(before);
+        let members = own.members.iter().filter(|member| member.has_own_lists);
+        Some(Watching::of(&own.pool, members, caller, before.unwrap_or_default()))
+    }
+
+    /// Why a caller does without `member`, if it does.
+    pub fn why_absent(&self, member: &str) -> Option<&str> {
+        let mut absent = self.absent.iter();
+        absent
+            .find(|absent| absent.member == member)
+            .map(|absent| absent.why.as_str())
+    }
+
+    /// Says that nothing goes to `member` now, and why, if that is for the caller alone.
+    pub fn not_connected(&self, member: &str) -> String {
+        match self.why_absent(member) {
+            Some(why) => format!("member {member:?}: {why}"),
+            None => format!("member {member:?} is not connected"),
         }
-        let opened = members().filter_map(|member| own.pool.open(member, caller));
-        Some(Watching::of(opened.collect()))
     }
 
     /// The absent member of which `name` is, as far as that can be told.
@@ -222,11 +291,8 @@ impl Federation {
         absent.find(|absent| self.index.is_under_prefix(absent.place, name))
     }
 
-    fn made_of(self: &Arc<Self>, own: &Own, caller: &Caller, held: &[Option<Arc<OwnUpstream>>]) -> Arc<Self> {
-        let from: Vec<_> = held
-            .iter()
-            .map(|held| held.as_ref().map(|held| (held.number, held.state())))
-            .collect();
+    fn made_of(self: &Arc<Self>, own: &Own, caller: &Caller, held: &[Got]) -> Arc<Self> {
+        let from: Vec<Part> = held.iter().map(Part::of).collect();
         if let Some(seen) = own.made().federations.get(&caller.id())
             && seen.is_of(&from)
         {
@@ -241,13 +307,13 @@ impl Federation {
         let mut made = own.made();
         made.federations.insert(caller.id(), seen, 0);
         while made.federations.len() > defaults::OWN_CATALOGS_MAX {
-            drop(made.federations.remove_oldest(|_| 0));
+            drop(made.federations.remove_oldest(|_| Some(0)));
         }
         federation
     }
 
     /// The lists of all members as one, those of callers' own as in these states.
-    fn index_of(&self, own: &Own, from: &[Option<(u64, Arc<State>)>]) -> Arc<Index> {
+    fn index_of(&self, own: &Own, from: &[Part]) -> Arc<Index> {
         if !own.has_lists() {
             return Arc::clone(&self.index);
         }
@@ -257,7 +323,7 @@ impl Federation {
             .zip(from)
             .filter(|(member, _)| member.has_own_lists)
             .map(|(member, from)| {
-                let catalog = from.as_ref().and_then(|(_, state)| state.catalog.as_ref());
+                let catalog = from.state().and_then(|state| state.catalog.as_ref());
                 (
                     member.place,
                     catalog.map(|catalog| Catalog::without(catalog, self.mark)),
@@ -279,7 +345,7 @@ impl Federation {
         let mut made = own.made();
         made.indexes.insert(key, Arc::clone(&index), index.bytes());
         while made.indexes.weight() > defaults::OWN_INDEXES_BYTES_MAX && made.indexes.len() > 1 {
-            let Some(gone) = made.indexes.remove_oldest(|_| 0) else {
+            let Some(gone) = made.indexes.remove_oldest(|_| Some(0)) else {
                 break;
             };
             // Nothing may keep it that would not be counted.
@@ -291,33 +357,31 @@ impl Federation {
         index
     }
 
-    fn with(
-        &self,
-        own: &Own,
-        held: &[Option<Arc<OwnUpstream>>],
-        from: &[Option<(u64, Arc<State>)>],
-        index: Arc<Index>,
-    ) -> Self {
+    fn with(&self, own: &Own, held: &[Got], from: &[Part], index: Arc<Index>) -> Self {
         let mut members = self.members.clone();
         let (mut offers, mut absent) = (own.offers, Vec::new());
         for ((own, held), from) in own.members.iter().zip(held).zip(from) {
             let Some(member) = members.get_mut(own.place) else {
                 continue;
             };
-            if let (Some(held), Some((_, state))) = (held, from) {
-                member.upstream = Some(Arc::clone(&held.upstream));
-                own.introduce(member, state);
-                if own.has_own_lists && state.catalog.is_none() {
-                    absent.push(Absent {
-                        place: own.place,
-                        member: member.name.clone(),
-                        why: match &state.health {
-                            Health::Failed(error) => error.to_string(),
-                            Health::Connecting | Health::Ready => "it has not told its lists yet".to_owned(),
-                        },
-                    });
+            let why = match (held, from) {
+                (Got::Refused(why), _) => Some(why.to_string()),
+                (Got::Connection(held), Part::Known(_, state)) => {
+                    member.upstream = Some(Arc::new(held.upstream.within(own.limits)));
+                    own.introduce(member, state);
+                    let lacks_lists = own.has_own_lists && state.catalog.is_none();
+                    lacks_lists.then(|| match &state.health {
+                        Health::Failed(error) => error.to_string(),
+                        Health::Connecting | Health::Ready => "it has not told its lists yet".to_owned(),
+                    })
                 }
-            }
+                _ => None,
+            };
+            absent.extend(why.map(|why| Absent {
+                place: own.place,
+                member: member.name.clone(),
+                why,
+            }));
             offers = offers.or(member.offers);
         }
         let alone = members.first().filter(|_| self.is_alone);
@@ -379,14 +443,35 @@ impl OwnMember {
     }
 }
 
-impl Seen {
-    fn is_of(&self, from: &[Option<(u64, Arc<State>)>]) -> bool {
-        let is_same = |a: &Option<(u64, Arc<State>)>, b: &Option<(u64, Arc<State>)>| match (a, b) {
-            (None, None) => true,
-            (Some((a, then)), Some((b, now))) => a == b && Arc::ptr_eq(then, now),
+impl Part {
+    fn of(got: &Got) -> Self {
+        match got {
+            Got::Nothing => Self::Nothing,
+            Got::Connection(held) => Self::Known(held.number, held.state()),
+            Got::Refused(why) => Self::Refused(*why),
+        }
+    }
+
+    fn state(&self) -> Option<&Arc<State>> {
+        match self {
+            Self::Known(_, state) => Some(state),
+            Self::Nothing | Self::Refused(_) => None,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Nothing, Self::Nothing) => true,
+            (Self::Known(a, then), Self::Known(b, now)) => a == b && Arc::ptr_eq(then, now),
+            (Self::Refused(a), Self::Refused(b)) => a == b,
             _ => false,
-        };
-        self.from.len() == from.len() && self.from.iter().zip(from).all(|(a, b)| is_same(a, b))
+        }
+    }
+}
+
+impl Seen {
+    fn is_of(&self, from: &[Part]) -> bool {
+        self.from.len() == from.len() && self.from.iter().zip(from).all(|(a, b)| a.is_same(b))
     }
 }
 
@@ -417,7 +502,7 @@ mod tests {
             },
             refresh: Default::default(),
         };
-        OwnMember::of(3, ObjectKey::new("team", "git").into(), &plan, true).unwrap()
+        OwnMember::reached(3, ObjectKey::new("team", "git").into(), &plan).unwrap()
     }
 
     fn reached(member: &OwnMember, sent: &[(&'static str, &'static str)]) -> (HeaderMap, Terms) {
@@ -459,6 +544,6 @@ mod tests {
             terms: Terms::default(),
             ..(*member(&[], true).plan).clone()
         };
-        assert!(OwnMember::of(0, ObjectKey::new("team", "git").into(), &plan, true).is_none());
+        assert!(OwnMember::reached(0, ObjectKey::new("team", "git").into(), &plan).is_none());
     }
 }

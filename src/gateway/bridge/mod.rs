@@ -35,7 +35,7 @@ pub(super) async fn carry(federation: &Federation, request: Request<'_>, target:
         return Answer::failed(request, "the member is gone");
     };
     let Some(upstream) = &member.upstream else {
-        return Answer::failed(request, &format!("member {:?} is not connected", member.name));
+        return Answer::failed(request, &federation.not_connected(&member.name));
     };
     let hop = Hop {
         federation,

@@ -42,7 +42,7 @@ pub(super) async fn carry(federation: &Federation, request: Request<'_>) -> Answ
         return unknown(request);
     };
     let Some(upstream) = &member.upstream else {
-        return Answer::failed(request, &format!("member {:?} is not connected", member.name));
+        return Answer::failed(request, &federation.not_connected(&member.name));
     };
     let errand = Errand {
         federation,

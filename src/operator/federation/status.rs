@@ -336,6 +336,8 @@ mod tests {
             name: name.into(),
             server: ObjectKey::new("team", name),
             variation: Default::default(),
+            limits: Default::default(),
+            says_owners_times: false,
             prefix: name.into(),
             priority: 0,
             skills: Ok(None),
