@@ -19,9 +19,9 @@ use super::{cores, pipes, progress, readiness, signals};
 use crate::api::DEFAULT_NAMESPACE;
 use crate::args::{Connect, Up};
 use crate::defaults;
+use crate::fleet::ServerInput;
 use crate::fleet::access::access_reference;
 use crate::fleet::input::federation_input;
-use crate::fleet::plan::ServerInput;
 use crate::fleet::skills::skill_references;
 use crate::fleet::snapshot::alone;
 use crate::fleet::{
