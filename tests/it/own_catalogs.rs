@@ -666,7 +666,7 @@ async fn a_key_that_listens_with_many_tokens_locks_nobody_out() {
     let refused = fifth.call(&gateway, "a__tool").await;
     let text = refused["error"]["message"].as_str().unwrap();
     assert!(
-        text.contains("member \"a\"") && text.contains("those of this key"),
+        text.contains("member \"a\"") && text.contains("this key has its share of 2"),
         "{text}"
     );
     let refused = fifth
