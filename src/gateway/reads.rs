@@ -24,7 +24,7 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>) -> Answe
     }
     // Skills are read from their owner alone: the member that their address names.
     let is_forwarded_on = forwarded::hops(request.headers) < federation.fanout_hops && !is_skill(&uri);
-    let failed = if is_forwarded_on {
+    let mut failed = if is_forwarded_on {
         let members = index.readers(&uri, request.audience);
         match Box::pin(fanout::ask_all(federation, request, &uri, members)).await {
             Ok(answer) => return answer,
@@ -33,6 +33,15 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>) -> Answe
     } else {
         Vec::new()
     };
+    // What they have, nobody knows.
+    let absent = federation.absent.iter().map(|absent| Failure {
+        member: absent.member.clone(),
+        cause: absent.why.clone(),
+    });
+    let absent: Vec<Failure> = absent
+        .filter(|absent| failed.iter().all(|failed| failed.member != absent.member))
+        .collect();
+    failed.extend(absent);
     not_found(request, &uri, &failed)
 }
 

@@ -521,7 +521,7 @@ async fn a_member_that_hangs_holds_a_search_for_no_longer_than_a_few_seconds_wha
         ("fine", fine.address, json!({"remoteSearch": true})),
         ("hanging", hanging.address, json!({"remoteSearch": true})),
     ];
-    let mut plan = members(&servers, json!({}));
+    let mut plan = members(&servers, json!({"streaming": {"delay": "-1s"}}));
     for server in &mut plan.servers {
         server.terms.timeouts.list = Some(Duration::from_secs(60));
     }

@@ -70,9 +70,9 @@ pub(super) enum Usage {
 pub(in crate::fleet) enum NoRoom {
     /// All of it is in use, and the caller's key has its share.
     #[error(
-        "all {most} connections that callers may have for themselves are in use, and {who} their share of them, \
-         {share}; close listeners, or have spec.limits.cacheEntries raised",
-        who = if *.is_named { "those of this key are" } else { "those without a key are" }
+        "all {most} connections that callers may have for themselves are in use, and {who} share of {share}; close \
+         listeners, or have spec.limits.cacheEntries raised",
+        who = if *.is_named { "this key has its" } else { "callers without a key have their" }
     )]
     Share {
         /// Of so many.

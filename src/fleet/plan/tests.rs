@@ -213,9 +213,8 @@ fn a_process_is_held_once_whatever_its_members_say_of_times() {
         })
     });
     let of = |plan: &FleetPlan, name: &str| {
-        let members = plan.federations.values().flat_map(|federation| &federation.members);
-        let mut members = members.filter(|member| member.name == name);
-        members.next().cloned().unwrap()
+        let mut members = plan.federations.values().flat_map(|federation| &federation.members);
+        members.find(|member| member.name == name).cloned().unwrap()
     };
     for plan in [&process, &remote] {
         let (plain, hasty) = (of(plan, "plain"), of(plan, "hasty"));

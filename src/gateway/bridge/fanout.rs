@@ -53,26 +53,15 @@ pub(in crate::gateway) async fn ask_all(
         })
     });
     let hops: Vec<Hop<'_>> = hops.collect();
-    // Whoever has no connection to a member cannot be told what that has.
-    let unasked = targets.iter().filter_map(|target| {
-        let member = federation
-            .members
-            .get(target.member)
-            .filter(|member| member.upstream.is_none())?;
-        Some(Failure {
-            member: member.name.clone(),
-            cause: federation.why_absent(&member.name)?.to_owned(),
-        })
-    });
-    let mut failed: Vec<Failure> = unasked.collect();
     let Some(guess) = hops.first().map(Guess::of) else {
-        return Err(failed);
+        return Err(Vec::new());
     };
     let mut attempts: Vec<BoxFuture<'_, _>> = Vec::with_capacity(hops.len());
     for hop in hops {
         attempts.push(Box::pin(guess.attempt(hop)));
     }
     let mut attempts = stream::iter(attempts).buffered(defaults::FANOUT_AT_A_TIME);
+    let mut failed = Vec::new();
     while let Some((hop, attempt)) = attempts.next().await {
         match attempt {
             Attempt::Answered(answer) => return Ok(answer),

@@ -129,7 +129,7 @@ async fn a_refused_caller_is_told_at_once_why_and_others_are_not_touched() {
         .map(|alice| pool.open(&member(), alice).unwrap())
         .collect();
     let refused = pool.open(&member(), &caller(Some("alice"), "five")).unwrap_err();
-    assert!(refused.to_string().contains("those of this key"), "{refused}");
+    assert!(refused.to_string().contains("this key has its share of 1"), "{refused}");
     assert!(tokens.iter().all(|alice| is_held(&pool, alice)));
     // Another key has its share for sure, of what the first one has beyond its own.
     let bob = caller(Some("bob"), "one");
