@@ -485,7 +485,9 @@ async fn a_member_is_asked_to_run_only_what_its_search_tells_to_models() {
         for (revision, name) in ERAS.into_iter().flat_map(|era| asked_for.map(|name| (era, name))) {
             let (before, is_run) = (ran(), runs.contains(&name));
             let name = format!("git__{name}");
-            let direct = call(&gateway, revision, &name, json!({})).await;
+            // No header can repeat such a name, so that Modern clients cannot say it at all.
+            let direct = if name.contains('\u{1b}') { LATEST } else { revision };
+            let direct = call(&gateway, direct, &name, json!({})).await;
             assert_eq!(direct["error"]["code"] == -32602, !is_run, "{direct}");
             let by_name = call(&gateway, revision, "execute_tool", json!({"name": name})).await;
             assert_eq!(by_name["result"]["isError"] == true, !is_run, "{by_name}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::support::gateway::{TestGateway, plan};
-use crate::support::held::Tools;
+use crate::support::held::{Tools, eventually};
 use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 type Script = fn(&Seen) -> Answer;
@@ -119,7 +119,7 @@ async fn what_was_listed_stays_while_a_list_hangs_and_a_change_of_others_does_no
         .await;
     assert_eq!(listed(&gateway).await, [1, 1, 1]);
     // It is asked for again after a second, and then after two.
-    gateway.until(|_| server.seen_of("prompts/list").len() >= 3).await;
+    eventually("asked again", || server.seen_of("prompts/list").len() >= 3).await;
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     tools.add("two");
     let since = Instant::now();
