@@ -281,6 +281,9 @@ pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
 pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// That a member's own search fails is logged this often at most.
 pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
+/// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
+/// most (2025-11-25, tools).
+pub const TOOL_NAME_MAX: usize = 256;
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.

@@ -38,6 +38,7 @@ pub mod old_streams;
 pub mod origin;
 mod own;
 mod post;
+mod reach;
 mod reads;
 mod relay;
 mod reply;

@@ -24,13 +24,15 @@ mod reading;
 mod references;
 mod scalar;
 mod schema;
+mod tree;
 mod variables;
 mod yaml;
 
-pub use directories::{named as skill_directories, walk as files_in};
+pub use directories::named as skill_directories;
 pub use load::{Sources, environment, is_manifest, load};
 pub use metadata::namespace_labels;
-pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory};
+pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory, SkillFiles};
 pub use problem::{Problem, Problems};
 pub use read::read;
 pub use reading::{File, Options, Reading};
+pub use tree::Tree;
