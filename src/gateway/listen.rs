@@ -123,7 +123,7 @@ pub(super) async fn open(
         news,
         told: sight.shown(now),
         sight,
-        gate: Gate::new(visit, Needs::Nothing, now),
+        gate: Gate::new(visit, Needs::Nothing),
         stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,
