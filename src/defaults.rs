@@ -71,7 +71,9 @@ pub const STALE_FOR: Duration = Duration::from_secs(600);
 pub const LIST_PAGES_MAX: usize = 1_000;
 /// Most items of one list that are kept.
 pub const LIST_ITEMS_MAX: usize = 100_000;
-/// Most tools that are named as withheld; of more, the number is told.
+/// The lists of a server have at most this many bytes together, as it writes them; what is more is left out.
+pub const CATALOG_BYTES_MAX: usize = 64 << 20;
+/// Most entries that are named as withheld; of more, the number is told.
 pub const WITHHELD_MAX: usize = 100;
 
 /// Connections of clients that are open at a time; further ones wait.

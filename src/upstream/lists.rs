@@ -22,9 +22,10 @@ use crate::mcp::{Passed, RpcError, descriptor};
 /// The server cannot be reached, or does not keep to the protocol.
 pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
     let mut catalog = Catalog::new(connection.peer().era());
+    let mut room = Room(defaults::CATALOG_BYTES_MAX);
     for list in List::ALL {
         if connection.peer().capabilities.offer(list) != Offer::None {
-            let complete = read_list(connection, list, timeouts, &mut catalog).await?;
+            let complete = read_list(connection, list, timeouts, &mut catalog, &mut room).await?;
             catalog.complete &= complete;
         }
     }
@@ -37,6 +38,7 @@ async fn read_list(
     list: List,
     timeouts: Timeouts,
     catalog: &mut Catalog,
+    room: &mut Room,
 ) -> Result<bool, Error> {
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
@@ -61,7 +63,7 @@ async fn read_list(
             },
         };
         for raw in page.items {
-            if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
+            if catalog.list(list).len() == defaults::LIST_ITEMS_MAX || !room.takes(raw.get()) {
                 return Ok(false);
             }
             let Some(mut item) = Item::read(list, raw) else {
@@ -82,6 +84,7 @@ async fn read_list(
         }
         match page.next {
             None => return Ok(true),
+            Some(next) if !room.takes(&next) => return Ok(false),
             Some(next) if !seen.insert(next.clone()) => {
                 return Err(Error::Protocol(format!(
                     "{} gave the same cursor twice",
@@ -92,6 +95,18 @@ async fn read_list(
         }
     }
     Ok(false)
+}
+
+/// How many bytes of a server's lists may still be read.
+struct Room(usize);
+
+impl Room {
+    /// Whether there is room for `text`, which takes it.
+    fn takes(&mut self, text: &str) -> bool {
+        let left = self.0.checked_sub(text.len());
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// What the error means that a list was answered with.
