@@ -161,7 +161,7 @@ pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 pub const PARKED_MAX: usize = 1_024;
 /// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
 /// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
-/// to, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
+/// to, sessions that want to hear of logs or resources, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
 /// Callers without a name, who are one caller together, leave that part free for others where there can be others.
 pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
@@ -200,7 +200,7 @@ pub const TASK_CHANGES_QUEUE: usize = 4;
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Most resources that a session, or a subscription, wants to hear of.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 256;
-/// Most sessions that want to hear of logs or resources at a time.
+/// Most sessions that want to hear of logs or resources at a time; of one key a fourth.
 pub const WISHES_MAX: usize = 16_384;
 /// What sessions wished is looked through this often.
 pub const WISHES_SWEEP: Duration = Duration::from_secs(60);

@@ -22,6 +22,7 @@ use crate::index::{Audience, Bare, List, MetaTool, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
+use crate::upstream::Party;
 
 /// A request that passed the rules of its era.
 #[derive(Clone, Copy, Debug)]
@@ -132,10 +133,10 @@ fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
         let text = format!("params.level must be one of {}", LogLevel::names());
         return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
     };
-    if request.bridge.wishes.set_level(session.id, level) {
-        Answer::ok(request, b"{}")
-    } else {
-        Answer::failed(request, "too many sessions ask for logs; try again later")
+    let party = Party::of(&federation.name, request.principal.name());
+    match request.bridge.wishes.set_level(session.id, &party, level) {
+        Ok(()) => Answer::ok(request, b"{}"),
+        Err(no_room) => Answer::failed(request, &no_room.to_string()),
     }
 }
 
