@@ -15,6 +15,7 @@ use crate::index::{Audience, Bare, List, MetaTool, Target};
 use crate::mcp::notice::LogLevel;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Era, Method, Revision, RpcError, meta};
+use crate::upstream::Party;
 
 /// Carries out `request` for a client of `federation`. What is rarely asked for is put apart, so that calls stay small.
 pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
@@ -92,10 +93,10 @@ fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
         let text = format!("params.level must be one of {}", LogLevel::names());
         return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
     };
-    if request.conversations.wishes.set_level(session.id, level) {
-        Answer::ok(request, b"{}")
-    } else {
-        Answer::failed(request, "too many sessions ask for logs; try again later")
+    let party = Party::of(&federation.name, request.principal.name());
+    match request.conversations.wishes.set_level(session.id, &party, level) {
+        Ok(()) => Answer::ok(request, b"{}"),
+        Err(no_room) => Answer::failed(request, &no_room.to_string()),
     }
 }
 

@@ -130,7 +130,7 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, place: Opt
         sight,
         tells_twice: visit.federation.streams.legacy_names == LegacyNames::Both,
         again: None,
-        gate: Gate::new(visit, needs, now),
+        gate: Gate::new(visit, needs),
         news,
         hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
         stop: visit.stop().clone(),

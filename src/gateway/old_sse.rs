@@ -95,8 +95,7 @@ impl Face {
             visit.shows_all,
             visit.shared.stop.child_token(),
         )?);
-        let mut news = visit.federation.changes.listen();
-        let now = *news.borrow_and_update();
+        let news = visit.federation.changes.listen();
         let incoming = visit
             .shared
             .old_streams
@@ -108,7 +107,7 @@ impl Face {
             channel: Arc::downgrade(&channel),
             said,
             news,
-            gate: Gate::new(&visit, Needs::Legacy, now),
+            gate: Gate::new(&visit, Needs::Legacy),
             keep_alive: visit.federation.streams.keep_alive,
             patience: Some(Instant::now() + defaults::HEADER_TIMEOUT),
             _place: place,

@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::channel::Incoming;
 use super::modern::refusal;
 use super::reply;
-use super::talk::Incoming;
 use crate::defaults;
 use crate::fleet::Fleet;
 use crate::mcp::{Envelope, Id, Kind, Method, RpcError, printable};

@@ -7,7 +7,7 @@ use super::request::Request;
 use super::session_lanes;
 use super::updates::{NotSubscribed, subscribe};
 use super::viewer::Standing;
-use crate::defaults;
+use super::wishes::NoRoom;
 use crate::fleet::Federation;
 use crate::mcp::{Method, RpcError};
 use crate::upstream::{Party, Subscriber};
@@ -32,14 +32,13 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
         party: Party::of(&federation.name, request.principal.name()),
     };
     match subscribe(federation, &by, &uri, standing).await {
-        Ok(subscription) => {
-            if wishes.subscribe(session.id, &uri, subscription) {
-                return Answer::ok(request, b"{}");
+        Ok(subscription) => match wishes.subscribe(session.id, &by.party, &uri, subscription) {
+            Ok(()) => Answer::ok(request, b"{}"),
+            Err(no_room @ NoRoom::Resources) => {
+                Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, no_room.to_string()))
             }
-            let most = defaults::SESSION_SUBSCRIPTIONS_MAX;
-            let text = format!("a session subscribes to at most {most} resources; unsubscribe from one first");
-            Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text))
-        }
+            Err(no_room @ NoRoom::Sessions) => Answer::failed(request, &no_room.to_string()),
+        },
         Err(NotSubscribed::Unknown) => {
             let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource {uri:?} not found"));
             Answer::refused(request, &error.with_data(json!({"uri": uri})))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::join_all;
 use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::viewer::Standing;
@@ -63,10 +64,16 @@ impl Updates {
     }
 }
 
-/// A subscription to one resource as clients know it, until it is dropped.
+/// A subscription to one resource as clients know it, until it is dropped: whoever takes the place of the server that
+/// it was made with is subscribed to in turn.
 #[derive(Debug)]
 pub(super) struct Subscribed {
     subscription: Subscription,
+    /// When it was made.
+    since: Instant,
+    /// How long is waited before it is made anew, once its server is let go of.
+    pause: Duration,
+    by: Subscriber,
     /// Who subscribed, and to what.
     standing: Standing,
     uri: String,
@@ -78,7 +85,14 @@ impl Subscribed {
     /// The params of the next update; `None` when there will be none any more.
     async fn updated(&mut self) -> Option<Arc<str>> {
         loop {
-            let params = self.subscription.updated().await?.params;
+            let notice = match self.subscription.updated().await {
+                Some(notice) => notice,
+                None => {
+                    self.renew().await?;
+                    self.subscription.unheard()
+                }
+            };
+            let params = notice.params;
             let renamed = self.prefix.as_ref().map(|prefix| rewrite::descriptor(&params, prefix));
             let params = match renamed {
                 Some(Cow::Owned(renamed)) => renamed.into(),
@@ -88,6 +102,33 @@ impl Subscribed {
             let updated = Members::parse(&params).and_then(|params| params.string("uri").map(Cow::into_owned));
             if updated.is_some_and(|updated| self.standing.may_hear(&self.uri, &updated)) {
                 return Some(params);
+            }
+        }
+    }
+
+    /// Subscribes with whoever has the resource now. `None` once the federation is served no longer.
+    async fn renew(&mut self) -> Option<()> {
+        // Servers that go as soon as they have come are not asked for ever more.
+        if self.since.elapsed() > defaults::RETRY_MAX {
+            self.pause = defaults::RETRY_MIN;
+        }
+        loop {
+            sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(defaults::RETRY_MAX);
+            let federation = self.standing.settled().await?;
+            match subscribe(&federation, &self.by, &self.uri, self.standing.clone()).await {
+                Ok(renewed) => {
+                    let pause = self.pause;
+                    *self = Self { pause, ..renewed };
+                    return Some(());
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        reason = error.reason(),
+                        uri = self.uri,
+                        "not subscribed to again: {error}"
+                    );
+                }
             }
         }
     }
@@ -143,6 +184,9 @@ pub(super) async fn subscribe(
     let subscription = subscribed.map_err(|error| NotSubscribed::Member(name(), error))?;
     Ok(Subscribed {
         subscription,
+        since: Instant::now(),
+        pause: defaults::RETRY_MIN,
+        by: by.clone(),
         standing,
         uri: uri.to_owned(),
         prefix: member.skills.clone(),

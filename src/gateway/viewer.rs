@@ -95,6 +95,15 @@ impl Standing {
         Some((seen, audience))
     }
 
+    /// The federation as it is served now and as the viewer sees it, once everything of it is known.
+    pub(super) async fn settled(&self) -> Option<Arc<Federation>> {
+        let federation = self.served()?;
+        Some(match self.viewer.caller() {
+            Some(caller) => federation.ready_for(caller, |_| true).await,
+            None => federation,
+        })
+    }
+
     fn served(&self) -> Option<Arc<Federation>> {
         self.fleet.load().federation(&self.federation).cloned()
     }

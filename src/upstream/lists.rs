@@ -53,6 +53,7 @@ pub(crate) async fn read_catalog(
     left_alone: &[Failed],
 ) -> Result<Read, Error> {
     let mut catalog = Catalog::new(connection.peer().era());
+    let mut room = Room(defaults::CATALOG_BYTES_MAX);
     let mut failed = Vec::new();
     let mut first = None;
     let mut gives_any = false;
@@ -64,7 +65,7 @@ pub(crate) async fn read_catalog(
             failed.push(known.clone());
             continue;
         }
-        match read_list(connection, list, timeouts, &mut catalog).await {
+        match read_list(connection, list, timeouts, &mut catalog, &mut room).await {
             Ok(Extent::Whole) => gives_any = true,
             Ok(Extent::Cut(most)) => {
                 gives_any = true;
@@ -102,6 +103,7 @@ async fn read_list(
     list: List,
     timeouts: Timeouts,
     catalog: &mut Catalog,
+    room: &mut Room,
 ) -> Result<Extent, Error> {
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
@@ -127,6 +129,9 @@ async fn read_list(
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
                 return Ok(Extent::Cut(format!("{} entries", defaults::LIST_ITEMS_MAX)));
             }
+            if !room.takes(raw.get()) {
+                return Ok(too_large());
+            }
             let Some(mut item) = Item::read(list, raw) else {
                 catalog.leave_out_nameless(list);
                 continue;
@@ -148,6 +153,7 @@ async fn read_list(
         }
         match page.next {
             None => return Ok(Extent::Whole),
+            Some(next) if !room.takes(&next) => return Ok(too_large()),
             Some(next) if !seen.insert(next.clone()) => {
                 return Err(Error::Protocol(format!(
                     "{} gave the same cursor twice",
@@ -158,6 +164,22 @@ async fn read_list(
         }
     }
     Ok(Extent::Cut(format!("{} pages", defaults::LIST_PAGES_MAX)))
+}
+
+fn too_large() -> Extent {
+    Extent::Cut(format!("{} bytes of all lists", defaults::CATALOG_BYTES_MAX))
+}
+
+/// How many bytes of a server's lists may still be read.
+struct Room(usize);
+
+impl Room {
+    /// Whether there is room for `text`, which takes it.
+    fn takes(&mut self, text: &str) -> bool {
+        let left = self.0.checked_sub(text.len());
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// What the error means that a list was answered with.

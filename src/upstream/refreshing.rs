@@ -150,6 +150,24 @@ impl Inner {
         });
     }
 
+    /// Lets go of the catalog, unless the server has come back at this very moment.
+    fn let_go_of_catalog(&self) {
+        self.state.send_if_modified(|state| {
+            if state.health == Health::Ready {
+                return false;
+            }
+            tracing::warn!(
+                server = self.name,
+                "it was away for too long; nothing of it is listed any more"
+            );
+            *state = Arc::new(State {
+                catalog: None,
+                ..State::clone(state)
+            });
+            true
+        });
+    }
+
     /// Lets go of the catalog of a server that failed for too long.
     pub(super) async fn grow_stale(&self) {
         let mut failing = self.failing.subscribe();
@@ -163,16 +181,7 @@ impl Inner {
                     },
                     () = sleep_until(since + self.freshness.stale_for) => {}
                 }
-                tracing::warn!(
-                    server = self.name,
-                    "it was away for too long; nothing of it is listed any more"
-                );
-                self.state.send_modify(|state| {
-                    *state = Arc::new(State {
-                        catalog: None,
-                        ..State::clone(state)
-                    });
-                });
+                self.let_go_of_catalog();
             }
             if failing.changed().await.is_err() {
                 return;

@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::connection::{Connection, Link};
 use super::error::Error;
 use super::event_stream::EventStream;
+use super::holding::AtWork;
 use super::http::{Opened, routing_headers};
 use super::supervise::jittered;
 use crate::defaults;
@@ -30,11 +31,13 @@ pub struct TaskChanges {
 }
 
 impl TaskChanges {
-    /// Asks the server behind what `connect` gives to tell of `tasks`. `None` where it tells of none.
+    /// Asks the server behind what `connect` gives to tell of `tasks`, until `stop` is cancelled. `None` where it tells of
+    /// none.
     pub(super) async fn listen<F>(
         connect: impl Fn() -> F + Send + Sync + 'static,
         tasks: Vec<String>,
         stop: CancellationToken,
+        at_work: Option<AtWork>,
     ) -> Option<Self>
     where
         F: Future<Output = Result<Arc<Connection>, Error>> + Send,
@@ -46,6 +49,7 @@ impl TaskChanges {
         let (sender, arriving) = mpsc::channel(defaults::TASK_CHANGES_QUEUE);
         let again = accepted.clone();
         let reading = async move {
+            let _at_work = at_work;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = keep(events, connect, again, sender) => {}

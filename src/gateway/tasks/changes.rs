@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, unfold};
+use tokio::time::sleep;
 
 use super::errand::find;
 use crate::defaults;
@@ -35,21 +36,29 @@ pub(in crate::gateway) struct Change {
 }
 
 impl Changes {
-    /// Asks the servers to tell of the tasks that the client calls by these `names`, and gives those of which they do.
-    pub(in crate::gateway) async fn of(visit: &Visit, audience: Audience, names: &[String]) -> (Self, Vec<String>) {
-        let wanted = by_server(visit, audience, names);
-        let asked = wanted.into_values().map(async |(member, upstream, tasks)| {
+    /// Asks the servers to tell of the tasks that the client of this `standing` calls by these `names`, and gives those of
+    /// which they do.
+    pub(in crate::gateway) async fn of(visit: &Visit, standing: &Standing, names: &[String]) -> (Self, Vec<String>) {
+        let wanted = by_server(visit, standing.audience(&visit.federation), names);
+        let answers = wanted.into_values().map(async |(member, upstream, tasks)| {
             let changes = upstream.task_changes(tasks.keys().cloned().collect()).await?;
             Some((changes, member.skills.clone(), tasks))
         });
         let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
-        for (changes, skills, tasks) in join_all(asked).await.into_iter().flatten() {
+        for (changes, skills, tasks) in join_all(answers).await.into_iter().flatten() {
             let names = changes.accepted.iter().filter_map(|task| tasks.get(task));
             accepted.extend(names.map(|(name, _)| name.clone()));
-            all.push(told(changes, skills, tasks));
+            let telling = Telling {
+                changes,
+                skills,
+                names: tasks,
+                standing: standing.clone(),
+            };
+            all.push(telling.told());
         }
         // In the order in which the client named them.
-        let accepted = names.iter().filter(|name| accepted.contains(name)).cloned().collect();
+        let asked = names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX);
+        let accepted = asked.filter(|name| accepted.contains(name)).cloned().collect();
         (Self(all), accepted)
     }
 
@@ -103,21 +112,58 @@ type Names = BTreeMap<String, (String, Arc<Found>)>;
 /// A member, its server, and the tasks of it.
 type Wanted<'v> = (&'v Member, &'v Upstream, Names);
 
-fn told(changes: TaskChanges, skills: Option<SkillPrefix>, names: Names) -> BoxStream<'static, Change> {
-    let next = async |(mut changes, skills, names): (TaskChanges, Option<SkillPrefix>, Names)| {
+/// What one server tells of the tasks of a subscription: whoever takes the place of the upstream that told of them first
+/// is asked in turn.
+struct Telling {
+    changes: TaskChanges,
+    skills: Option<SkillPrefix>,
+    names: Names,
+    standing: Standing,
+}
+
+impl Telling {
+    fn told(self) -> BoxStream<'static, Change> {
+        let next = async |mut telling: Self| telling.next().await.map(|change| (change, telling));
+        unfold(self, next).boxed()
+    }
+
+    async fn next(&mut self) -> Option<Change> {
         loop {
-            let params = changes.next().await?;
-            let name = Task::read(&params, Kind::Extension).and_then(|task| names.get(&*task.id).cloned());
+            let Some(params) = self.changes.next().await else {
+                self.renew().await?;
+                continue;
+            };
+            let name = Task::read(&params, Kind::Extension).and_then(|task| self.names.get(&*task.id).cloned());
             if let Some((name, found)) = name {
-                let change = Change {
+                return Some(Change {
                     name,
                     found,
                     params,
-                    skills: skills.clone(),
-                };
-                return Some((change, (changes, skills, names)));
+                    skills: self.skills.clone(),
+                });
             }
         }
-    };
-    unfold((changes, skills, names), next).boxed()
+    }
+
+    /// Asks the upstream that the server has now. `None` once the federation is served no longer.
+    async fn renew(&mut self) -> Option<()> {
+        let mut pause = defaults::RETRY_MIN;
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(defaults::RETRY_MAX);
+            let federation = self.standing.settled().await?;
+            let audience = self.standing.audience(&federation);
+            let member = self
+                .names
+                .values()
+                .find_map(|(_, found)| found.member(&federation, audience));
+            let Some(upstream) = member.and_then(|member| member.upstream.as_ref()) else {
+                continue;
+            };
+            if let Some(changes) = upstream.task_changes(self.names.keys().cloned().collect()).await {
+                self.changes = changes;
+                return Some(());
+            }
+        }
+    }
 }

@@ -204,6 +204,22 @@ fn a_name_behind_a_prefix_is_that_of_the_member_with_the_prefix() {
 }
 
 #[test]
+fn what_status_tells_of_names_stays_short_whatever_servers_list() {
+    let long = format!("\u{1b}[2J{}", "n".repeat(100_000));
+    let index = build(vec![
+        offering("", json!({}), &named(&vec!["tool_search"; 500])),
+        member("p", &named(&[&long])),
+    ]);
+    let status = index.status();
+    assert_eq!(status.conflicts[0].members.len(), 100);
+    let renamed = &status.renamed[0].name;
+    assert!(
+        renamed.starts_with(r"\u{1b}[2Jnn") && renamed.len() < 1_024,
+        "{renamed}"
+    );
+}
+
+#[test]
 fn of_two_tools_that_one_member_calls_alike_that_stands_which_was_named_so() {
     let said = json!({"tools": {"overrides": [{"name": "run", "as": "start"}]}});
     for tools in [["run", "start"], ["start", "run"]] {
