@@ -162,8 +162,8 @@ pub const PARKED_MAX: usize = 1_024;
 /// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
 /// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
 /// to, sessions that want to hear of logs or resources, streams, listens. Of more calls that wait, the one that has waited
-/// longest gives way; more of the rest is refused. Catalogs of callers' own are shared out in the same way, but what nobody
-/// needs may be borrowed.
+/// longest gives way; more of the rest is refused. Of catalogs of callers' own more may be
+/// had as long as nobody else needs the room.
 /// Callers without a name, who are one caller together, leave that part free for others where there can be others.
 pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.

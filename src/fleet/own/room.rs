@@ -1,7 +1,7 @@
 //! How much callers may have for themselves, and who gives way when there is too little room. No IO, no waiting.
 //!
-//! Each party, a key or all callers without one, has a share for sure. As long as there is room it may have more. What it
-//! has beyond its share goes when others need the room who are below theirs, even while it is used.
+//! Each party, a key or all callers without one, has a share. As long as there is room it may have more. What it has beyond
+//! its share goes when others need the room who are below theirs, even while it is used; nothing else that is used does.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash, V: Entry> Room<K, V> {
 }
 
 impl Bounds {
-    /// How many a party has for sure.
+    /// How many a party has that are taken from it for nobody as long as it uses them.
     fn share(self, is_named: bool) -> usize {
         self.part(is_named, self.most).max(self.needed).min(self.most.max(1))
     }

@@ -1,10 +1,14 @@
 use std::net::TcpListener;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 
 use super::*;
 use crate::fleet::ObjectKey;
+use crate::index::{Item, List};
+use crate::mcp::Era;
 use crate::upstream::{Endpoint, Forwarding, HttpEndpoint, Terms};
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -95,6 +99,69 @@ async fn what_no_server_takes_is_let_go_of_sooner() {
     assert!(pool.remove_idle(&own, end));
     own.gone.cancel();
     pool.close().await;
+}
+
+/// What `caller` has, which lists tools of these names; it is weighed.
+fn listing(pool: &Arc<Pool>, caller: &Caller, names: &[&str]) -> Arc<OwnUpstream> {
+    let mut catalog = Catalog::new(Era::Modern);
+    for name in names {
+        let raw = RawValue::from_string(json!({"name": name, "inputSchema": {"type": "object"}}).to_string());
+        catalog.tools.push(Item::read(List::Tools, raw.unwrap()).unwrap());
+    }
+    let known = State {
+        catalog: Some(Arc::new(catalog.sealed())),
+        ..State::default()
+    };
+    let (member, (_, state)) = (member(), watch::channel(Arc::new(known)));
+    let key = Key::of(&member, caller);
+    let own = Arc::new(OwnUpstream {
+        state,
+        ..pool.begin(&member, caller, key.clone(), 1)
+    });
+    assert!(pool.table().room.held.insert(key, Arc::clone(&own), 0).is_none());
+    pool.weigh(&own);
+    own
+}
+
+#[tokio::test]
+async fn what_callers_list_is_weighed_and_the_oldest_goes_where_it_is_too_much_together() {
+    let pool = pool();
+    pool.settle(&[member()], 8, true);
+    let callers = ["one", "two", "three"].map(|token| caller(Some("alice"), token));
+    let first = listing(&pool, &callers[0], &["a", "b"]);
+    let weight = first.state().catalog.as_ref().unwrap().bytes();
+    assert!(weight > 2 * "{\"inputSchema\":{\"type\":\"object\"}}".len(), "{weight}");
+    assert_eq!(pool.table().room.held.weight(), weight);
+    let second = listing(&pool, &callers[1], &["c", "d"]);
+    assert_eq!(pool.table().room.held.weight(), 2 * weight);
+    // No more than two of them from here on.
+    let bounds = Bounds {
+        most: 8,
+        bytes: 2 * weight,
+        needed: 1,
+        has_names: true,
+    };
+    assert!(pool.table().room.bound(bounds).is_empty());
+    let third = listing(&pool, &callers[2], &["e", "f"]);
+    assert_eq!(
+        [&first, &second, &third].map(|own| own.gone.is_cancelled()),
+        [true, false, false]
+    );
+    assert_eq!(
+        callers.each_ref().map(|caller| is_held(&pool, caller)),
+        [false, true, true]
+    );
+    // Of what is gone already nothing more is counted.
+    pool.weigh(&first);
+    assert_eq!(pool.table().room.held.weight(), 2 * weight);
+    // One that somebody watches stays, whatever is older.
+    let watched = Watched::begin(Arc::clone(&second));
+    drop(listing(&pool, &callers[0], &["a", "b"]));
+    assert_eq!(
+        callers.each_ref().map(|caller| is_held(&pool, caller)),
+        [true, true, false]
+    );
+    drop(watched);
 }
 
 #[tokio::test]
