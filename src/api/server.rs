@@ -258,7 +258,7 @@ pub struct CatalogPolicy {
 /// What is not offered when an entry of a list cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnInvalid {
-    /// That tool.
+    /// That entry.
     WithholdItem,
     /// The whole server.
     WithholdServer,

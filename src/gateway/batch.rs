@@ -1,8 +1,11 @@
 //! Batches, which only 2025-03-26 knows: each message in one is answered as if it had come alone.
 
+use std::fmt;
+
 use bytes::Bytes;
 use futures::future::join_all;
 use http::StatusCode;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::finished::{Content, Finished};
@@ -71,14 +74,14 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
 /// The messages of a batch, unread.
 fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
     let wrong = |code, text: String| refusal(StatusCode::BAD_REQUEST, RpcError::new(code, text));
-    let parts: Vec<&RawValue> =
+    let Parts { first, count } =
         serde_json::from_slice(body).map_err(|error| wrong(RpcError::PARSE, format!("not valid JSON: {error}")))?;
-    match parts.len() {
+    match count {
         0 => Err(wrong(
             RpcError::INVALID_REQUEST,
             "a batch has at least one message".into(),
         )),
-        1..=defaults::BATCH_MAX => Ok(parts.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect()),
+        1..=defaults::BATCH_MAX => Ok(first.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect()),
         more => {
             let text = format!(
                 "a batch has at most {} messages, this one has {more}",
@@ -86,6 +89,41 @@ fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
             );
             Err(wrong(RpcError::INVALID_REQUEST, text))
         }
+    }
+}
+
+/// The messages of a batch as far as there may be any, and how many there are.
+struct Parts<'b> {
+    first: Vec<&'b RawValue>,
+    count: usize,
+}
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Counting;
+
+        impl<'de> Visitor<'de> for Counting {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a batch")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+                let mut first = Vec::new();
+                while first.len() < defaults::BATCH_MAX {
+                    let Some(part) = all.next_element()? else { break };
+                    first.push(part);
+                }
+                let mut count = first.len();
+                while all.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Parts { first, count })
+            }
+        }
+
+        deserializer.deserialize_seq(Counting)
     }
 }
 
@@ -106,5 +144,7 @@ mod tests {
         let of = |count| format!("[{}]", vec!["{}"; count].join(","));
         assert_eq!(code(&of(defaults::BATCH_MAX)), Ok(defaults::BATCH_MAX));
         assert_eq!(code(&of(defaults::BATCH_MAX + 1)), Err(-32600));
+        let many = parts(&Bytes::from(of(100_000))).unwrap_err();
+        assert!(many.error.message.contains("100000"), "{}", many.error.message);
     }
 }

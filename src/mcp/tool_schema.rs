@@ -89,7 +89,7 @@ fn wrong_properties(schema: &Value, at: At<'_>) -> Option<SchemaDefect> {
 #[derive(Clone, Copy)]
 enum At<'p> {
     Root(&'static str),
-    In(&'p At<'p>, &'p str),
+    In(&'p Self, &'p str),
 }
 
 impl At<'_> {

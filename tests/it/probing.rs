@@ -43,7 +43,7 @@ def answer(m):
     return {"id": id, "error": {"code": -32601, "message": "unknown"}}
 def say(*all):
     sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **answer(m)}) + "\n" for m in all)); sys.stdout.flush()
-time.sleep(6)
+time.sleep(5.5)
 first = [json.loads(sys.stdin.readline()) for _ in range(2)]
 say(*reversed(first))
 for line in sys.stdin: say(json.loads(line))
@@ -113,6 +113,6 @@ async fn a_process_that_is_slow_to_start_is_taken_for_what_it_says_to_discovery(
 
 #[tokio::test]
 async fn a_process_that_dies_late_of_discovery_is_started_again() {
-    let dying = "import time; time.sleep(6); sys.exit(3)";
+    let dying = "import time; time.sleep(5.5); sys.exit(3)";
     join_all((0..4).map(|_| connected(dying, Duration::from_secs(9)))).await;
 }
