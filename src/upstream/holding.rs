@@ -188,16 +188,22 @@ impl Upstream {
         Ok(Subscription::new(hold, notices))
     }
 
-    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
-    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
-    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Where the server does not
+    /// tell, they are asked for as `owner` now and then. Waits until the server agreed or answered, at most
+    /// `timeouts.resource` for each. `None` where it knows none of them.
+    pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner) -> Option<TaskChanges> {
         let inner = Arc::clone(&self.inner);
         let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
         let connect = move || {
             let inner = Arc::clone(&inner);
             async move { inner.standing().await }
         };
-        timeout(limit, TaskChanges::listen(connect, tasks, stop)).await.ok()?
+        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop)).await;
+        if let Ok(Some(changes)) = told {
+            return Some(changes);
+        }
+        let looking = TaskChanges::look(Arc::clone(&self.inner), owner, tasks);
+        timeout(limit, looking).await.ok()?
     }
 
     /// Has its lists read as soon as may be, whatever is known of them.
@@ -225,6 +231,11 @@ impl Upstream {
     /// Closes what the server has for the session `owner`, which is over, calls in flight included.
     pub fn session_ended(&self, owner: &Owner) {
         self.inner.lanes.close_of(owner);
+    }
+
+    /// Resolves once the server is let go of. Calls that wait for nothing but the server may still end by themselves then.
+    pub fn let_go_of(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.stop.clone().cancelled_owned()
     }
 
     /// Lets go of the server: its sessions are ended, or its processes stopped.

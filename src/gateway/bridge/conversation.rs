@@ -16,7 +16,7 @@ use crate::gateway::answer::Answer;
 use crate::gateway::relay::Relay;
 use crate::gateway::session::SessionId;
 use crate::mcp::asking::{Asking, Said};
-use crate::mcp::{Features, Members, Revision};
+use crate::mcp::{Features, Members, Revision, client_answer};
 use crate::upstream::{Asked, Ear, Error, Reply};
 
 /// A call to a Legacy server, over as many rounds of its client as it takes.
@@ -138,6 +138,11 @@ impl Conversation {
         self.go_on(asker).await
     }
 
+    /// Gives the call up, since its server is let go of: whoever goes on with it is told so. Gives what is to be dropped.
+    pub(super) fn give_up(&mut self) -> Work {
+        self.work.give_up(Error::NotConnected("it is let go of".to_owned()))
+    }
+
     /// Ends the call: the server hears that nobody answers before it hears that nobody waits.
     pub(super) async fn end(self) {
         let Self {
@@ -181,7 +186,7 @@ impl Conversation {
             .map(|pending| (pending.key.clone(), pending.asked.kind, pending.params.clone()))
             .collect();
         let parked = &asker.hop.request.bridge.parked;
-        match parked.put(name, self, Place::of(asker.hop)) {
+        match parked.put(name, self, Place::of(asker.hop), asker.hop.upstream.let_go_of()) {
             Ok(()) => {
                 let questions = questions
                     .iter()
@@ -211,7 +216,7 @@ pub(super) struct Pending {
 /// What is wrong with these answers to what the client was asked.
 pub(super) fn wrong_answer(pending: &[Pending], responses: &Members<'_>) -> Option<String> {
     pending.iter().find_map(|Pending { key, asked, .. }| {
-        let wrong = questions::wrong(asked.kind, responses.get(key)?.get())?;
+        let wrong = client_answer::wrong(asked.kind, responses.get(key)?.get())?;
         Some(format!(
             "params.inputResponses[{key:?}] {wrong}; the question is still open, answer it with the same requestState"
         ))

@@ -31,10 +31,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub(super) use self::fanout::{Failure, ask_all, hops};
-pub(super) use self::kept::Detail as KeptDetail;
+pub(super) use self::kept::{Detail as KeptDetail, Kept, Told as KeptTold};
 
 use self::asks::Asks;
-use self::kept::Kept;
 use self::parked::Parked;
 use self::state::Used;
 use super::answer::Answer;
