@@ -52,14 +52,14 @@ impl<'a> Connection<'a> {
         Ok(connection)
     }
 
-    /// Gets what is at the address, and gives its length.
-    pub(crate) async fn fetch(&mut self) -> Result<usize, String> {
+    /// Gets what is at the address.
+    pub(crate) async fn fetch(&mut self) -> Result<Vec<u8>, String> {
         let request = Request::get(&self.args.url.path).header("host", &self.args.url.authority);
         let response = self.exchange(request, Bytes::new()).await?;
         if response.status() != StatusCode::OK {
             return Err(format!("get: {}", response.status()));
         }
-        Ok(mcpfleet_load::read_body(response.into_body()).await?.len())
+        mcpfleet_load::read_body(response.into_body()).await
     }
 
     /// Sends one JSON-RPC request and reads its whole answer. `name` is what the request is about.

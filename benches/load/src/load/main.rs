@@ -3,6 +3,7 @@
 mod args;
 mod bump;
 mod connection;
+mod expected;
 mod listener;
 mod process;
 mod tally;

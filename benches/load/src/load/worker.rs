@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcpfleet_load::{CAPABILITIES_KEY, VERSION_KEY};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::args::{Args, Era};
-use crate::connection::{Answer, Connection};
+use crate::connection::Connection;
+use crate::expected::Expected;
 use crate::tally::Tally;
 
 /// How long to wait after a connection failed.
@@ -25,6 +24,7 @@ pub(crate) async fn work(args: &Args, start: Instant, tally: &RefCell<Tally>) {
     let name = is_call.then_some(args.tool.as_str());
     let params = params(args, is_call);
     let mut id = 0u64;
+    let mut expected = Expected::of(args);
     'connected: while Instant::now() < end {
         let opening = timeout(args.timeout, Connection::open(args)).await;
         let mut connection = match opening.unwrap_or_else(|_| Err("connect: timeout".into())) {
@@ -43,16 +43,15 @@ pub(crate) async fn work(args: &Args, start: Instant, tally: &RefCell<Tally>) {
             id += 1;
             let asking = async {
                 if args.get {
-                    return connection.fetch().await.map(|length| (length, Ok(())));
+                    let content = connection.fetch().await?;
+                    return Ok((content.len(), expected.same(&content)));
                 }
                 let body = format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
                     args.method
                 );
                 let answer = connection.post(&args.method, name, Bytes::from(body)).await?;
-                let expect = args.expect.as_str();
-                let expect = (is_call && !expect.is_empty()).then_some(expect);
-                Ok((answer.message.len(), check(&answer, id, expect)))
+                Ok((answer.message.len(), expected.check(&answer, id)))
             };
             let answer = timeout(args.timeout, asking).await;
             let (length, checked) = match answer.unwrap_or_else(|_| Err("timeout".into())) {
@@ -87,45 +86,4 @@ fn params(args: &Args, is_call: bool) -> String {
         params.insert("_meta".into(), meta);
     }
     Value::Object(params).to_string()
-}
-
-#[derive(Deserialize)]
-struct Response<'a> {
-    id: Value,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CallResult<'a> {
-    #[serde(borrow)]
-    content: Vec<Block<'a>>,
-    #[serde(default)]
-    is_error: bool,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow)]
-    text: Option<std::borrow::Cow<'a, str>>,
-}
-
-/// Whether an answer is the one to the request with this id, and a call's text the expected one.
-fn check(answer: &Answer, id: u64, expect: Option<&str>) -> Result<(), String> {
-    let wrong = |what: &str| format!("{what}: {} {}", answer.status, String::from_utf8_lossy(&answer.message));
-    let response: Response<'_> = serde_json::from_slice(&answer.message).map_err(|error| wrong(&error.to_string()))?;
-    if response.id != id {
-        return Err(wrong("wrong id"));
-    }
-    let result = response.result.ok_or_else(|| wrong("no result"))?;
-    let Some(expect) = expect else {
-        return Ok(());
-    };
-    let result: CallResult<'_> = serde_json::from_str(result.get()).map_err(|error| wrong(&error.to_string()))?;
-    let text = result.content.first().and_then(|block| block.text.as_deref());
-    if result.is_error || text != Some(expect) {
-        return Err(wrong("unexpected result"));
-    }
-    Ok(())
 }
