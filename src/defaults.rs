@@ -179,6 +179,8 @@ pub const TASK_POLL_MIN: Duration = Duration::from_millis(250);
 pub const TASK_POLL_MAX: Duration = Duration::from_secs(30);
 /// and this often where it does not say how often it wants to be asked.
 pub const TASK_POLL: Duration = Duration::from_secs(1);
+/// Of the tasks of one subscription whose server does not tell of them, no more than one is asked for in this time.
+pub const TASK_LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// A server says within this time how far a task is.
 pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many times in a row a server may fail to say how far a task is, before it is given up.

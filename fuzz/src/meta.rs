@@ -54,7 +54,7 @@ fn judge(client: &Members<'_>, hop: Hop<'_>) {
                 .filter(|_| is_modern)
                 .map(|level| format!("{:?}", level.as_str())),
         ),
-        meta::SERVER_INFO | meta::SUBSCRIPTION_ID => Some(None),
+        meta::SERVER_INFO | meta::SUBSCRIPTION_ID | meta::RELATED_TASK => Some(None),
         _ => None,
     };
     for (name, value) in client.iter() {

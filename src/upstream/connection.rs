@@ -157,7 +157,8 @@ impl Connection {
         match self.peer.era() {
             Era::Legacy => self.ping(limit).await.map(drop),
             Era::Modern => {
-                let params = handshake::discover_params(&self.peer.revision_name, "{}");
+                let declared = self.questions.declared().to_json(Era::Modern);
+                let params = handshake::discover_params(&self.peer.revision_name, &declared);
                 self.ask(Method::Discover.as_str(), &params, limit).await.map(drop)
             }
         }

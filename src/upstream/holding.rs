@@ -222,9 +222,10 @@ impl Upstream {
         Ok(Subscription::new(hold, notices, gone, self.inner.begin_work()))
     }
 
-    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
-    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
-    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Where the server does not
+    /// tell, they are asked for as `owner` now and then. Waits until the server agreed or answered, at most
+    /// `timeouts.resource` for each. `None` where it knows none of them.
+    pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner) -> Option<TaskChanges> {
         let inner = Arc::clone(&self.inner);
         let (stop, limit) = (inner.stop.clone(), self.timeouts.resource);
         let at_work = inner.begin_work();
@@ -232,9 +233,12 @@ impl Upstream {
             let inner = Arc::clone(&inner);
             async move { inner.standing().await }
         };
-        timeout(limit, TaskChanges::listen(connect, tasks, stop, at_work))
-            .await
-            .ok()?
+        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop, at_work)).await;
+        if let Ok(Some(changes)) = told {
+            return Some(changes);
+        }
+        let looking = TaskChanges::look(Arc::clone(&self.inner), owner, tasks);
+        timeout(limit, looking).await.ok()?
     }
 
     /// Has its lists read as soon as may be, whatever is known of them.
@@ -264,6 +268,11 @@ impl Upstream {
         self.inner.lanes.close_of(owner);
     }
 
+    /// Resolves once the server is let go of. Calls that wait for nothing but the server may still end by themselves then.
+    pub fn let_go_of(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.stop.clone().cancelled_owned()
+    }
+
     /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
@@ -281,7 +290,7 @@ impl Upstream {
 pub(super) struct AtWork(Arc<AtomicUsize>);
 
 impl Inner {
-    fn begin_work(&self) -> Option<AtWork> {
+    pub(super) fn begin_work(&self) -> Option<AtWork> {
         let at_work = self.at_work.as_ref()?;
         at_work.fetch_add(1, Ordering::AcqRel);
         Some(AtWork(Arc::clone(at_work)))

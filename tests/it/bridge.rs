@@ -464,6 +464,46 @@ async fn a_refusal_that_the_server_cannot_be_told_ends_the_call() {
 }
 
 #[tokio::test]
+async fn a_wrong_answer_of_a_legacy_client_is_not_given_to_a_modern_server_and_told_to_the_client() {
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    for (method, params, said, why) in [
+        (
+            "elicitation/create",
+            form.clone(),
+            json!({"action": "maybe"}),
+            "accept, decline or cancel",
+        ),
+        ("elicitation/create", form, json!("yes"), "must be an object"),
+        (
+            "sampling/createMessage",
+            json!({"messages": [], "maxTokens": 1}),
+            json!({"role": "assistant"}),
+            "must have a role, and content",
+        ),
+        ("roots/list", json!({}), json!({"roots": {}}), "must have roots, a list"),
+    ] {
+        let server = Upstream::start(move |seen| match seen.method() {
+            "tools/call" => seen.result(json!({
+                "resultType": "input_required", "inputRequests": {"it": {"method": method, "params": params}},
+            })),
+            _ => upstream::modern(seen, &json!([{"name": "ask", "inputSchema": {"type": "object"}}])),
+        })
+        .await;
+        let gateway = TestGateway::ready(&[("s", server.address)]).await;
+        let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+        let client = LegacyClient::open(&gateway, Revision::V2025_11_25, capabilities).await;
+        let mut stream = client.call("s__ask").await;
+        let asked = client.asked(&mut stream).await;
+        assert_eq!(client.respond(&asked, json!({"result": said})).await, 202);
+        let end = stream.next().await;
+        assert_eq!(end["result"]["isError"], true, "{end}");
+        let text = end["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(method) && text.contains(why), "{text}");
+        assert_eq!(server.seen_of("tools/call").len(), 1, "{method}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_is_known_to_each_side_by_an_id_of_its_own() {
     let server = Upstream::start(|seen| match seen.method() {
         "tools/call" => {

@@ -198,7 +198,8 @@ impl Rounds {
     /// Puts what was asked to the client.
     ///
     /// # Errors
-    /// The server asks too often, or the client did not answer what has no answer for that; in words for the model.
+    /// The server asks too often, or the client did not answer what has no answer for that, or answered wrongly; in words
+    /// for the model.
     async fn next(&mut self, client: Option<&Client>, asked: &InputRequired<'_>) -> Result<(), String> {
         let opened = |question: &Question<'_>| self.pages.contains(question.params);
         let only_pages = !asked.questions.is_empty() && asked.questions.iter().all(opened);
@@ -229,12 +230,7 @@ impl Rounds {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in asked.questions.iter().zip(said) {
             let said = said.unwrap_or_else(|| question.kind.refusal());
-            let Some(result) = questions::for_modern_server(question.kind, said) else {
-                let what = question.kind.method();
-                return Err(format!(
-                    "The server needs an answer to {what}, and the client gave none"
-                ));
-            };
+            let result = questions::for_modern_server(question.kind, said).map_err(|error| error.to_string())?;
             if is_accepted_page(question, &result) {
                 self.pages.insert(question.params.to_owned());
             }

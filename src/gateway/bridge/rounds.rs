@@ -44,7 +44,7 @@ async fn park(mut conversation: Conversation, asker: Asker<'_>) -> Answer {
     conversation.leave();
     let questions = conversation.questions();
     let parked = &asker.hop.request.conversations.parked;
-    match parked.put(name, conversation, asker.hop.place()) {
+    match parked.put(name, conversation, asker.hop.place(), asker.hop.upstream.let_go_of()) {
         Ok(()) => {
             let questions = questions
                 .iter()

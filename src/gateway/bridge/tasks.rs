@@ -44,9 +44,13 @@ pub(super) async fn begin(asker: Asker<'_>) -> Answer {
 fn kept(asker: Asker<'_>) -> Option<Answer> {
     let (hop, features) = (asker.hop, asker.features);
     let kept = &hop.request.conversations.kept;
-    let name = kept.begin(hop.place(), &hop.member.name, features, |ear| {
-        hop.own_call(features, ear)
-    })?;
+    let name = kept.begin(
+        hop.place(),
+        &hop.member.name,
+        features,
+        hop.upstream.let_go_of(),
+        |ear| hop.own_call(features, ear),
+    )?;
     let told = kept.told(&name)?;
     let task = Task::read(&told.task, Kind::Core)?;
     Some(named_tasks::named(asker.hop, &task, Keeper::Gateway))

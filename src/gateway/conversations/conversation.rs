@@ -11,7 +11,7 @@ use super::questions;
 use crate::defaults;
 use crate::gateway::relay::Relay;
 use crate::mcp::asking::{Asking, Said};
-use crate::mcp::{Features, Members, Revision};
+use crate::mcp::{Features, Members, Revision, client_answer};
 use crate::upstream::{Asked, Ear, Error, Reply};
 
 /// A call to a Legacy server, over as many rounds of its client as it takes.
@@ -135,6 +135,11 @@ impl Conversation {
         self.rounds = defaults::ROUNDS_MAX;
     }
 
+    /// Gives the call up, since its server is let go of: whoever goes on with it is told so. Gives what is to be dropped.
+    pub(in crate::gateway) fn give_up(&mut self) -> Work {
+        self.work.give_up(Error::NotConnected("it is let go of".to_owned()))
+    }
+
     /// Ends the call: the server hears that nobody answers before it hears that nobody waits.
     pub(in crate::gateway) async fn end(self) {
         let Self {
@@ -179,7 +184,7 @@ pub(in crate::gateway) struct Pending {
 /// What is wrong with these answers to what the client was asked.
 pub(in crate::gateway) fn wrong_answer(pending: &[Pending], responses: &Members<'_>) -> Option<String> {
     pending.iter().find_map(|Pending { key, asked, .. }| {
-        let wrong = questions::wrong(asked.kind, responses.get(key)?.get())?;
+        let wrong = client_answer::wrong(asked.kind, responses.get(key)?.get())?;
         Some(format!(
             "params.inputResponses[{key:?}] {wrong}; the question is still open, answer it with the same requestState"
         ))

@@ -3,9 +3,11 @@
 //! that the call goes on here, and is told as a task of the extension.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jiff::Timestamp;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -18,7 +20,7 @@ use crate::defaults;
 use crate::gateway::session::SessionId;
 use crate::mcp::asking::Said;
 use crate::mcp::object::ObjectWriter;
-use crate::mcp::task::Status;
+use crate::mcp::task::{Kind, Status, Task};
 use crate::mcp::{Features, Members, RpcError};
 use crate::upstream::{Body, Ear, Error, Reply};
 
@@ -48,6 +50,13 @@ pub(in crate::gateway) enum Detail {
     Error(String),
 }
 
+impl Told {
+    /// Whether it goes on, and nobody has to do anything about it.
+    pub(in crate::gateway) fn is_at_work(&self) -> bool {
+        self.detail == Detail::None && Task::read(&self.task, Kind::Core).is_some_and(|task| !task.status.is_final())
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     place: Place,
@@ -62,6 +71,7 @@ struct State {
     updated: Timestamp,
     pending: Vec<Pending>,
     end: Option<End>,
+    changed: watch::Sender<()>,
 }
 
 /// How a task ended.
@@ -75,12 +85,14 @@ enum End {
 
 impl Kept {
     /// Begins a call in `place` as a task, to a member of the name `member` and for a client with these `features`, and
-    /// gives its name. `None` where too many are kept, or where the caller has its share of them.
+    /// gives its name. It ends when its server is `let_go_of`. `None` where too many are kept, or where the caller has
+    /// its share of them.
     pub(in crate::gateway) fn begin(
         self: &Arc<Self>,
         place: Place,
         member: &str,
         features: &Features,
+        let_go_of: CancellationToken,
         call: impl FnOnce(Arc<dyn Ear>) -> OwnCall,
     ) -> Option<String> {
         let name = SessionId::random()?.to_string();
@@ -101,7 +113,7 @@ impl Kept {
             member: member.to_owned(),
             features: features.clone(),
         };
-        let keeper = tokio::spawn(keeper.keep(Conversation::begin(call)));
+        let keeper = tokio::spawn(keeper.keep(Conversation::begin(call), let_go_of));
         let entry = Entry {
             place,
             state,
@@ -117,6 +129,13 @@ impl Kept {
         let state = Arc::clone(&self.lock().get(name)?.state);
         let told = locked(&state).told(name);
         Some(told)
+    }
+
+    /// Tells whenever there may be something new to tell of the task `name`, until it is forgotten. `None` if there is none.
+    pub(in crate::gateway) fn changes(&self, name: &str) -> Option<watch::Receiver<()>> {
+        let state = Arc::clone(&self.lock().get(name)?.state);
+        let changes = locked(&state).changed.subscribe();
+        Some(changes)
     }
 
     /// Passes on what the client answered, as far as it was asked. `None` if there is no such task.
@@ -166,12 +185,12 @@ struct Keeper {
 
 impl Keeper {
     /// Keeps the task until it is forgotten, over or not.
-    async fn keep(self, conversation: Conversation) {
+    async fn keep(self, conversation: Conversation, let_go_of: impl Future<Output = ()>) {
         let expiry = Instant::now() + defaults::KEPT_TASK_TTL;
         let reply = tokio::select! {
             () = self.cancelled.cancelled() => None,
             () = sleep_until(expiry) => None,
-            reply = self.carry_on(conversation) => Some(reply),
+            reply = self.carry_on(conversation, let_go_of) => Some(reply),
         };
         if let Some(reply) = reply {
             let end = self.end_of(reply);
@@ -183,12 +202,28 @@ impl Keeper {
         }
     }
 
-    /// Waits for the server's answer; what it asks before stands in the state.
-    async fn carry_on(&self, mut conversation: Conversation) -> Result<Reply, Error> {
+    /// Waits for the server's answer; what it asks before stands in the state. Nobody has to answer a server that is let
+    /// go of.
+    async fn carry_on(
+        &self,
+        mut conversation: Conversation,
+        let_go_of: impl Future<Output = ()>,
+    ) -> Result<Reply, Error> {
+        let mut let_go_of = pin!(let_go_of);
+        let mut is_let_go_of = false;
         loop {
-            match conversation.until_questions(&self.features).await {
-                Some(reply) => return reply,
-                None => locked(&self.state).ask(conversation.take_questions()),
+            if is_let_go_of && locked(&self.state).is_asked() {
+                return Err(Error::NotConnected("it is let go of".to_owned()));
+            }
+            tokio::select! {
+                asked = conversation.until_questions(&self.features) => match asked {
+                    Some(reply) => return reply,
+                    None => locked(&self.state).ask(conversation.take_questions()),
+                },
+                () = &mut let_go_of, if !is_let_go_of => {
+                    is_let_go_of = true;
+                    locked(&self.state).ask(conversation.take_questions());
+                }
             }
         }
     }
@@ -216,12 +251,18 @@ impl State {
             updated: now,
             pending: Vec::new(),
             end: None,
+            changed: watch::Sender::new(()),
         }
+    }
+
+    fn has_changed(&mut self) {
+        self.updated = Timestamp::now();
+        self.changed.send_replace(());
     }
 
     fn ask(&mut self, questions: Vec<Pending>) {
         self.pending.extend(questions);
-        self.updated = Timestamp::now();
+        self.has_changed();
     }
 
     fn answer(&mut self, responses: &Members<'_>) -> Result<(), String> {
@@ -238,7 +279,7 @@ impl State {
                 None => self.pending.push(pending),
             }
         }
-        self.updated = Timestamp::now();
+        self.has_changed();
         Ok(())
     }
 
@@ -247,8 +288,15 @@ impl State {
         if !self.is_over() {
             self.end = Some(end);
             self.pending.clear();
-            self.updated = Timestamp::now();
+            self.has_changed();
         }
+    }
+
+    /// Whether it waits with a question.
+    fn is_asked(&self) -> bool {
+        self.pending
+            .iter()
+            .any(|pending| !pending.asked.withdrawn().is_cancelled())
     }
 
     fn is_over(&self) -> bool {

@@ -59,7 +59,8 @@ impl OwnCall {
 pub(in crate::gateway) enum Work {
     Here(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
     Elsewhere(AbortOnDropHandle<Result<Reply, Error>>),
-    Gone,
+    /// Over, or given up for this reason.
+    Gone(Error),
 }
 
 impl Work {
@@ -76,16 +77,22 @@ impl Work {
                 Ok(reply) => reply,
                 Err(error) => Err(Error::Protocol(format!("the call ended badly: {error}"))),
             },
-            Self::Gone => Err(Error::Protocol("the call is over".to_owned())),
+            Self::Gone(why) => Err(why.clone()),
         }
     }
 
     /// Lets a task go on with it.
     pub(in crate::gateway) fn leave(&mut self) {
-        *self = match std::mem::replace(self, Self::Gone) {
+        let over = Error::Protocol("the call is over".to_owned());
+        *self = match std::mem::replace(self, Self::Gone(over)) {
             Self::Here(work) => Self::Elsewhere(AbortOnDropHandle::new(tokio::spawn(work))),
             other => other,
         };
+    }
+
+    /// Gives it up, so that it comes to `why`: what it was, which is cancelled by being dropped.
+    pub(in crate::gateway) fn give_up(&mut self, why: Error) -> Self {
+        std::mem::replace(self, Self::Gone(why))
     }
 }
 
@@ -94,7 +101,7 @@ impl std::fmt::Debug for Work {
         f.write_str(match self {
             Self::Here(_) => "Here",
             Self::Elsewhere(_) => "Elsewhere",
-            Self::Gone => "Gone",
+            Self::Gone(_) => "Gone",
         })
     }
 }

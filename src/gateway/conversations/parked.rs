@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 
 use super::conversation::Conversation;
 use crate::defaults;
@@ -71,12 +71,13 @@ impl Parked {
     }
 
     /// Lets `conversation` wait under `name`, in place of another one of its caller where that has its share; gives it
-    /// back where too many wait.
+    /// back where too many wait. The call ends when its server is `let_go_of`, and what it came to waits on.
     pub(in crate::gateway) fn put(
         self: &Arc<Self>,
         name: SessionId,
         conversation: Conversation,
         place: Place,
+        let_go_of: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Conversation> {
         let mut waiting = self.lock();
         let longest = place.longest_beyond_share(&waiting);
@@ -86,7 +87,11 @@ impl Parked {
         }
         let (parked, patience) = (Arc::downgrade(self), self.patience);
         let expiry = tokio::spawn(async move {
-            sleep(patience).await;
+            let expiry = Instant::now() + patience;
+            if timeout_at(expiry, let_go_of).await.is_ok() {
+                parked.upgrade().inspect(|parked| parked.give_up(name));
+                sleep_until(expiry).await;
+            }
             let expired = parked.upgrade().and_then(|parked| parked.lock().remove(&name));
             if let Some(expired) = expired {
                 expired.conversation.end().await;
@@ -109,6 +114,13 @@ impl Parked {
             tokio::spawn(gone.conversation.end());
         }
         Ok(())
+    }
+
+    /// Ends the call `name`, whose server is let go of.
+    fn give_up(&self, name: SessionId) {
+        let given_up = self.lock().get_mut(&name).map(|waiting| waiting.conversation.give_up());
+        // Not under the lock: it may say something to its server.
+        drop(given_up);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Waiting>> {
@@ -160,8 +172,11 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use super::*;
     use crate::gateway::conversations::conversation::tests::{Watched, watched};
+    use crate::mcp::Features;
 
     fn place(caller: &str, server: &str) -> Place {
         Place {
@@ -174,7 +189,7 @@ mod tests {
     fn park(parked: &Arc<Parked>, place: Place) -> (SessionId, Watched) {
         let (conversation, watched) = watched();
         let name = SessionId::random().unwrap();
-        parked.put(name, conversation, place).unwrap();
+        parked.put(name, conversation, place, pending()).unwrap();
         (name, watched)
     }
 
@@ -225,6 +240,20 @@ mod tests {
         assert!(has_room(&[(&alice, false)]), "one that is over has no connection");
         assert!(!has_room(&[(&alice, true)]));
         assert!(!has_room(&[(&elsewhere, false), (&elsewhere, true)]));
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_server_is_let_go_of_ends_and_its_client_is_told_so_when_it_comes_back() {
+        let parked = Arc::new(Parked::default());
+        let (conversation, mut watched) = watched();
+        let name = SessionId::random().unwrap();
+        let place = place("alice", "s");
+        parked.put(name, conversation, place, ready(())).unwrap();
+        watched.end().await;
+        let mut waited = parked.take(name).unwrap();
+        let reply = waited.until_questions(&Features::default()).await.unwrap();
+        let error = reply.unwrap_err();
+        assert!(error.to_string().contains("let go of"), "{error}");
     }
 
     #[tokio::test]

@@ -1,9 +1,7 @@
 //! What servers ask, in the words of the client's revision, and the answers in those of the server's.
 
-use std::borrow::Cow;
-
 use crate::mcp::asking::{Asking, Said, Unaskable};
-use crate::mcp::{Features, Members, Revision, RpcError, elicitation, sampling};
+use crate::mcp::{Features, Members, Revision, RpcError, client_answer, elicitation, sampling};
 
 /// Why a question does not reach its client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +12,17 @@ pub(in crate::gateway) enum NotAsked {
     /// The client's revision has no words for it.
     #[error(transparent)]
     Unaskable(#[from] Unaskable),
+}
+
+/// Why a Modern server is not answered, in words for the client's model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::gateway) enum NoAnswer {
+    /// The client gave none.
+    #[error("The server needs an answer to {0}, and the client gave none")]
+    None(&'static str),
+    /// What the client gave is none.
+    #[error("The server needs an answer to {0}, and the one that the client gave {1}")]
+    Wrong(&'static str, &'static str),
 }
 
 /// The params of a question for a client with `features` that speaks `revision`; `id` names a page to open.
@@ -35,66 +44,35 @@ pub(in crate::gateway) fn for_client(
     })
 }
 
-/// What a client said, or the error that says that it is no answer. The words of the server's revision are found where
-/// its connection is known.
+/// What a client said, as it said it: whether an answer is right is for whoever asked to judge, as it would be without a
+/// gateway between them. What is no result and no error of JSON-RPC becomes an error that says so. The words of the
+/// server's revision are found where its connection is known.
 pub(in crate::gateway) fn for_server(kind: Asking, said: Said) -> Said {
     match said {
-        Said::Result(result) => match answer(kind, &result) {
-            Ok(result) => Said::Result(result.into_owned()),
-            Err(error) => {
-                tracing::debug!(reason = error.reason(), "an answer is not passed on: {error}");
-                malformed(kind)
-            }
-        },
+        Said::Result(result) if result.starts_with('{') => Said::Result(result),
         Said::Error(error) if is_error(&error) => Said::Error(error),
-        Said::Error(_) => malformed(kind),
+        Said::Result(_) | Said::Error(_) => malformed(kind),
     }
 }
 
 /// What a client said, for a Modern server, which takes no errors (2026-07-28, multi round-trip requests). That a person
-/// cannot be asked, or gave what is no answer, is a question that was closed without one; of anything else there is no
-/// way to tell, and nothing is given.
-pub(in crate::gateway) fn for_modern_server(kind: Asking, said: Said) -> Option<String> {
-    match (kind, for_server(kind, said)) {
-        (_, Said::Result(result)) => Some(result),
-        (Asking::Elicitation, Said::Error(_)) => match kind.refusal() {
-            Said::Result(result) => Some(result),
-            Said::Error(_) => None,
-        },
-        (Asking::Sampling | Asking::Roots, Said::Error(_)) => None,
-    }
-}
-
-/// Why `json` is no answer to a question of this kind, in words for whoever gave it.
-pub(in crate::gateway) fn wrong(kind: Asking, json: &str) -> Option<&'static str> {
-    let Some(members) = Members::parse(json) else {
-        return Some("must be an object that names no member twice");
+/// cannot be asked is a question that was closed without an answer; of anything else there is no way to tell.
+///
+/// # Errors
+/// There is nothing to give: the client gave no answer, or one that is none, which the request that the client waits for
+/// can tell it.
+pub(in crate::gateway) fn for_modern_server(kind: Asking, said: Said) -> Result<String, NoAnswer> {
+    let what = kind.method();
+    let said = match said {
+        Said::Error(_) => kind.refusal(),
+        Said::Result(_) => said,
     };
-    let begins_with = |name: &str, with| members.get(name).is_some_and(|raw| raw.get().starts_with(with));
-    match kind {
-        Asking::Elicitation => {
-            let action = members.string("action");
-            let is_known = matches!(action.as_deref(), Some("accept" | "decline" | "cancel"));
-            let has_content = members.get("content").is_some_and(|content| content.get() != "null");
-            match (is_known, has_content && !begins_with("content", '{')) {
-                (false, _) => Some("must have an action: accept, decline or cancel"),
-                (true, true) => Some("has a content that is no object"),
-                (true, false) => None,
-            }
-        }
-        Asking::Sampling => answer(kind, json)
-            .is_err()
-            .then_some("must have a role, and content that is known"),
-        Asking::Roots => (!begins_with("roots", '[')).then_some("must have roots, a list"),
-    }
-}
-
-fn answer(kind: Asking, result: &str) -> Result<Cow<'_, str>, Unaskable> {
-    let has = |name| Members::parse(result).is_some_and(|members| members.string(name).is_some());
-    match kind {
-        Asking::Sampling if has("role") => sampling::result(result, Revision::LATEST),
-        Asking::Elicitation | Asking::Roots if result.starts_with('{') => Ok(Cow::Borrowed(result)),
-        Asking::Sampling | Asking::Elicitation | Asking::Roots => Err(Unaskable::Malformed("the answer")),
+    match said {
+        Said::Error(_) => Err(NoAnswer::None(what)),
+        Said::Result(result) => match client_answer::wrong(kind, &result) {
+            None => Ok(result),
+            Some(why) => Err(NoAnswer::Wrong(what, why)),
+        },
     }
 }
 
@@ -164,11 +142,7 @@ mod tests {
             (Asking::Elicitation, Said::Result("null".into())),
             (Asking::Roots, Said::Result("null".into())),
             (Asking::Sampling, Said::Result("7".into())),
-            (Asking::Sampling, Said::Result(r#"{"role":"assistant"}"#.into())),
-            (
-                Asking::Sampling,
-                Said::Result(r#"{"content":{"type":"text","text":"t"}}"#.into()),
-            ),
+            (Asking::Sampling, Said::Result("[]".into())),
             (Asking::Sampling, Said::Error("\"no\"".into())),
             (Asking::Roots, Said::Error(r#"{"code":1}"#.into())),
             (Asking::Elicitation, Said::Error(r#"{"code":"1","message":"m"}"#.into())),
@@ -183,50 +157,46 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_to_who_gave_it() {
-        for (kind, json, is_right) in [
-            (Asking::Elicitation, "1", false),
-            (Asking::Elicitation, "{}", false),
-            (Asking::Elicitation, r#"{"action":"maybe"}"#, false),
-            (Asking::Elicitation, r#"{"action":"accept","content":[1]}"#, false),
-            (Asking::Elicitation, r#"{"action":"accept","content":{}}"#, true),
-            (Asking::Elicitation, r#"{"action":"decline","content":null}"#, true),
-            (Asking::Sampling, r#"{"content":{"type":"text","text":"t"}}"#, false),
-            (Asking::Sampling, r#"{"role":"assistant","content":"t"}"#, false),
-            (
-                Asking::Sampling,
-                r#"{"role":"assistant","model":"m","content":{"type":"text","text":"t"}}"#,
-                true,
-            ),
-            (Asking::Roots, r#"{"roots":{}}"#, false),
-            (Asking::Roots, r#"{"roots":[]}"#, true),
-        ] {
-            assert_eq!(wrong(kind, json).is_none(), is_right, "{kind:?} {json}");
-        }
-    }
-
-    #[test]
     fn a_modern_server_hears_of_no_errors() {
         let error = || Said::Error(r#"{"code":-1,"message":"no"}"#.into());
-        let cancelled = Some(r#"{"action":"cancel"}"#.to_owned());
+        let cancelled = Ok(r#"{"action":"cancel"}"#.to_owned());
         assert_eq!(for_modern_server(Asking::Elicitation, error()), cancelled);
-        assert_eq!(
-            for_modern_server(Asking::Elicitation, Said::Result("1".into())),
-            cancelled
-        );
         for kind in [Asking::Sampling, Asking::Roots] {
-            assert_eq!(for_modern_server(kind, error()), None);
+            assert_eq!(for_modern_server(kind, error()), Err(NoAnswer::None(kind.method())));
         }
         let roots = r#"{"roots":[ ]}"#;
         assert_eq!(
             for_modern_server(Asking::Roots, Said::Result(roots.into())),
-            Some(roots.into())
+            Ok(roots.into())
         );
     }
 
     #[test]
-    fn an_answer_is_given_as_it_was_written() {
-        let accepted = Said::Result(r#"{"action":"accept","content":{"n":1.50}}"#.into());
-        assert_eq!(for_server(Asking::Elicitation, accepted.clone()), accepted);
+    fn a_modern_server_is_given_no_wrong_answer() {
+        for (kind, result) in [
+            (Asking::Elicitation, "1"),
+            (Asking::Elicitation, "{}"),
+            (Asking::Sampling, r#"{"role":"assistant"}"#),
+            (Asking::Roots, r#"{"roots":7}"#),
+        ] {
+            let error = for_modern_server(kind, Said::Result(result.into())).unwrap_err();
+            assert!(matches!(error, NoAnswer::Wrong(..)), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(kind.method()) && text.contains("must"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_given_as_it_was_written_right_or_wrong() {
+        for (kind, result) in [
+            (Asking::Elicitation, r#"{"action":"accept","content":{"n":1.50}}"#),
+            (Asking::Elicitation, r#"{"action":"maybe"}"#),
+            (Asking::Sampling, r#"{"role":"assistant"}"#),
+            (Asking::Sampling, r#"{"role":1,"content":7}"#),
+            (Asking::Roots, r#"{"roots":{}}"#),
+        ] {
+            let said = Said::Result(result.into());
+            assert_eq!(for_server(kind, said.clone()), said);
+        }
     }
 }

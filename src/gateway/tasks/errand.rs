@@ -63,13 +63,10 @@ impl Errand<'_> {
     /// The answer that tells all of the task.
     pub(super) fn told(&self, task: &Task<'_>, detail: Detail<'_>) -> Answer {
         let (id, info) = (self.request.id, &self.federation.server_info);
-        let result = match (detail, self.federation.encoding) {
-            (Detail::Result(result), Encoding::TOON) => Some(toon::in_tool_result(result)),
-            (Detail::Own, Encoding::TOON) => task.result().map(toon::in_tool_result),
-            _ => None,
-        };
-        let detail = result.as_deref().map_or(detail, Detail::Result);
-        Answer::new(task::detailed_response(id, task, detail, self.name, info), Outcome::Ok)
+        let body = encoded(self.federation.encoding, task, detail, |detail| {
+            task::detailed_response(id, task, detail, self.name, info)
+        });
+        Answer::new(body, Outcome::Ok)
     }
 
     /// A task with the URIs of skills that clients know them by.
@@ -96,6 +93,21 @@ impl Errand<'_> {
     pub(super) fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
         Answer::failed(self.request, &format!("member {:?}: {why}", self.member.name))
     }
+}
+
+/// What `tell` makes of `task`, whose result is written in `encoding`.
+pub(super) fn encoded(
+    encoding: Encoding,
+    task: &Task<'_>,
+    detail: Detail<'_>,
+    tell: impl FnOnce(Detail<'_>) -> Vec<u8>,
+) -> Vec<u8> {
+    let result = match (detail, encoding) {
+        (Detail::Result(result), Encoding::TOON) => Some(toon::in_tool_result(result)),
+        (Detail::Own, Encoding::TOON) => task.result().map(toon::in_tool_result),
+        _ => None,
+    };
+    tell(result.as_deref().map_or(detail, Detail::Result))
 }
 
 /// Where the task is that `principal` calls by this `name`; `None` if there is none for it.

@@ -3,6 +3,7 @@
 use super::errand::{Errand, has_responses, unknown, without_responses};
 use crate::gateway::answer::Answer;
 use crate::gateway::conversations::kept;
+use crate::index::skills::rewrite;
 use crate::mcp::task::{Detail, Kind, Task};
 use crate::mcp::{Members, Method, RpcError};
 
@@ -27,6 +28,10 @@ pub(super) fn carry(errand: Errand<'_>) -> Answer {
                 .as_ref()
                 .and_then(|told| Some((Task::read(&told.task, Kind::Core)?, &told.detail)));
             match told {
+                Some((task, kept::Detail::Result(result))) => match &errand.member.skills {
+                    Some(prefix) => errand.told(&task, Detail::Result(&rewrite::links(result, prefix))),
+                    None => errand.told(&task, Detail::Result(result)),
+                },
                 Some((task, detail)) => errand.told(&task, detail_of(detail)),
                 None => unknown(request),
             }
@@ -41,7 +46,8 @@ fn acknowledged(errand: Errand<'_>, done: Option<()>) -> Answer {
     }
 }
 
-fn detail_of(detail: &kept::Detail) -> Detail<'_> {
+/// What such a task waits for, or came to.
+pub(super) fn detail_of(detail: &kept::Detail) -> Detail<'_> {
     match detail {
         kept::Detail::None => Detail::Own,
         kept::Detail::Questions(questions) => Detail::Questions(questions),
