@@ -287,7 +287,7 @@ pub struct AllowedNamespaces {
     pub from: NamespacesFrom,
     /// The labels that a namespace must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selector: Option<super::federation::LabelSelector>,
+    pub selector: Option<super::LabelSelector>,
 }
 
 /// Where federations that may use a server live.

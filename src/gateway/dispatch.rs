@@ -12,7 +12,7 @@ use super::request::Request;
 use super::{extensions, meta_tools, reads, skills, subscribe, tasks, viewer};
 use crate::fleet::Federation;
 use crate::index::{Audience, Bare, List, MetaTool, Target};
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Era, Method, Revision, RpcError, meta};
 use crate::upstream::Party;

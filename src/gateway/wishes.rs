@@ -13,7 +13,7 @@ use super::hub::SessionHub;
 use super::session::{BySession, SessionId};
 use super::updates::{self, Subscribed};
 use crate::defaults;
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 use crate::upstream::{Party, Shares, Taken, share_of};
 
 /// The wishes of all sessions.

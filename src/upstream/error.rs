@@ -208,3 +208,12 @@ impl From<ExitCause> for Error {
         StdioError::Ended(cause).into()
     }
 }
+
+/// The innermost cause of a failed request, which says more than the outermost, and no address in it.
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

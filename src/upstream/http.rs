@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
-use super::error::Error;
+use super::error::{Error, cause};
 use super::event_stream::EventStream;
 use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
 use super::news::News;
@@ -362,15 +362,6 @@ fn tls_config(endpoint: &HttpEndpoint) -> Result<rustls::ClientConfig, Error> {
     config
         .clone()
         .map_err(|e| Error::Connect(format!("TLS is not usable: {e}")))
-}
-
-/// The innermost cause of a failed request, which says more than the outermost, and no address in it.
-pub(crate) fn cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 /// The names under which a request is routed on a Modern hop.

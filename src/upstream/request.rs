@@ -13,8 +13,8 @@ use super::ear::Ear;
 use super::error::Error;
 use super::state::Peer;
 use crate::defaults;
+use crate::mcp::LogLevel;
 use crate::mcp::meta::Hop;
-use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, headers, meta, task};
 

@@ -14,7 +14,7 @@ use crate::gateway::request::Request;
 use crate::gateway::session_lanes;
 use crate::index::Target;
 use crate::index::skills::{self, EntryError, rewrite};
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 use crate::mcp::{Era, Features, Members, Method, RpcError, message, meta, shape, task, toon};
 use crate::metrics::Outcome;
 use crate::upstream::{Body, Call, Ear, Error, Fanout, Owner, Reply, Skills, TaskCall, Upstream};

@@ -92,7 +92,7 @@ impl Kept {
         place: Place,
         member: &str,
         features: &Features,
-        let_go_of: CancellationToken,
+        let_go_of: impl Future<Output = ()> + Send + 'static,
         call: impl FnOnce(Arc<dyn Ear>) -> OwnCall,
     ) -> Option<String> {
         let name = SessionId::random()?.to_string();

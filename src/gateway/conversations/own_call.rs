@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::defaults;
 use crate::index::Target;
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 use crate::mcp::{Envelope, Features, Members, Method};
 use crate::upstream::{Call, Ear, Error, Fanout, Owner, Reply, TaskCall, Upstream};
 
