@@ -2,7 +2,7 @@
 //! on it has no headers; it is known whose it is.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -34,7 +34,7 @@ pub(super) struct Channel {
 #[derive(Default)]
 struct State {
     /// The session that a Legacy client opened last.
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     /// Takes what is sent to that session to the client.
     ear: Option<AbortOnDropHandle<()>>,
     is_modern: bool,
@@ -91,7 +91,7 @@ impl Channel {
     }
 
     /// The session of a Legacy client, if it has opened one.
-    pub(super) fn session(&self) -> Option<Session> {
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
         self.state().session.clone()
     }
 
@@ -127,19 +127,19 @@ impl Channel {
         visit: &Visit,
         revision: Revision,
         params: Option<&Members<'_>>,
-    ) -> Result<Session, Refusal> {
+    ) -> Result<Arc<Session>, Refusal> {
         let id = SessionId::random().ok_or_else(|| {
             let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
             refusal(StatusCode::OK, error)
         })?;
         let (federation, principal) = (&visit.federation, &visit.principal);
         let session = legacy::opening(federation, principal, revision, self.shows_all, params, |opening| {
-            Session::of_stream(id, &opening)
+            Arc::new(Session::of_stream(id, &opening))
         });
         let before = {
             let mut state = self.state();
             state.ear = None;
-            state.session.replace(session.clone())
+            state.session.replace(Arc::clone(&session))
         };
         if let Some(before) = before {
             visit.end(before.id);
@@ -160,7 +160,7 @@ impl Channel {
     }
 
     /// Forgets the session, and gives it.
-    pub(super) fn close_session(&self) -> Option<Session> {
+    pub(super) fn close_session(&self) -> Option<Arc<Session>> {
         let mut state = self.state();
         state.ear = None;
         state.session.take()
