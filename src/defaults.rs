@@ -274,6 +274,9 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 pub const SEARCH_RESULTS: usize = 5;
 /// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
+/// most (2025-11-25, tools).
+pub const TOOL_NAME_MAX: usize = 256;
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.

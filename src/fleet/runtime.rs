@@ -484,6 +484,7 @@ impl Served {
         let lists = now.index.differs_from(&before.index)
             || now.discovery.show_all_allowed != before.discovery.show_all_allowed;
         let access = now.access != before.access
+            || now.origins != before.origins
             || now.protocol != before.protocol
             || now.sessions.enabled != before.sessions.enabled;
         now.changes.tell(lists, access, now.streams.coalesce);

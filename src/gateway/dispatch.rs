@@ -244,7 +244,9 @@ async fn unlisted(federation: &Federation, request: Request<'_>, name: &str) -> 
     if let Some(delegated) = index.delegated(name, audience) {
         let arguments = request.params.get("arguments").map(RawValue::get);
         let arguments = arguments.filter(|arguments| arguments.starts_with('{')).unwrap_or("{}");
-        return meta_tools::delegate(federation, request, &delegated, arguments).await;
+        if let Some(answer) = meta_tools::delegate(federation, request, &delegated, arguments).await {
+            return answer;
+        }
     }
     let mut text = format!("Unknown tool {name:?}");
     if index.view(audience).leads_to_unlisted {

@@ -4,9 +4,12 @@ use std::future::pending;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
+use http::header::ORIGIN;
 use tokio::sync::watch;
 
 use super::access::{self, Principal};
+use super::origin;
 use super::visit::Visit;
 use crate::fleet::{Federation, Fleet, KeyDigest, News};
 
@@ -29,6 +32,8 @@ pub(super) struct Gate {
     federation: String,
     principal: Principal,
     key: Option<KeyDigest>,
+    /// The page that opened it, if one did.
+    origins: Box<[HeaderValue]>,
     /// Whether it is open to whoever started this process, whom no access is for.
     is_local: bool,
     /// The access that was checked last.
@@ -51,6 +56,7 @@ impl Gate {
             federation: visit.federation.name.clone(),
             principal: visit.principal.clone(),
             key: access::presented_digest(&visit.headers),
+            origins: visit.headers.get_all(ORIGIN).iter().cloned().collect(),
             is_local: visit.channel.as_ref().is_some_and(|channel| channel.is_local()),
             checked: news.access,
         }
@@ -71,7 +77,7 @@ impl Gate {
         let federation = fleet.federation(&self.federation);
         federation.is_some_and(|served| {
             let admits = self.is_local || access::still_admits(&served.access, &self.principal, self.key.as_ref());
-            admits && self.needs.are_met(served)
+            admits && origin::admits(&served.origins, &self.origins) && self.needs.are_met(served)
         })
     }
 }

@@ -36,6 +36,7 @@ pub mod old_streams;
 pub mod origin;
 mod own;
 mod post;
+mod reach;
 mod reads;
 mod relay;
 mod reply;

@@ -19,6 +19,7 @@ use super::bridge::Bridge;
 use super::channel::Channel;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
+use super::reach::Reach;
 use super::session::Sessions;
 use super::talk::{Incoming, Talk};
 use super::visit::Shared;
@@ -39,6 +40,9 @@ pub struct Pipes {
     pub federation: String,
     /// Whether the client is listed everything, past what is only found by search.
     pub shows_all: bool,
+    /// Where the federation is a member alone, without whose server there is nothing to serve: what to do where that
+    /// wants credentials.
+    pub on_refusal: Option<&'static str>,
     /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
 }
@@ -56,7 +60,7 @@ impl Pipes {
         output: impl AsyncWrite + Unpin + Send + 'static,
         served: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (taken, incoming) = mpsc::channel(1);
+        let (taken, mut incoming) = mpsc::channel(1);
         let mut reading = AbortOnDropHandle::new(tokio::spawn(read(input, taken)));
         let left_silently = async {
             drop((&mut reading).await);
@@ -70,6 +74,17 @@ impl Pipes {
             () = served => {}
             () = left_silently => return Ok(()),
         }
+        let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
+        let passing = self.on_refusal.map(|on_refusal| {
+            let reach = Reach {
+                fleet: Arc::clone(&self.fleet),
+                federation: self.federation.clone(),
+                on_refusal,
+            };
+            let (passed, rest) = mpsc::channel(1);
+            let all = std::mem::replace(&mut incoming, rest);
+            AbortOnDropHandle::new(tokio::spawn(reach.pass(all, passed, out.clone())))
+        });
         let hub = Arc::new(SessionHub::new());
         let shared = Shared {
             fleet: self.fleet,
@@ -79,7 +94,6 @@ impl Pipes {
             old_streams: OldStreams::default(),
             stop: self.stop.clone(),
         };
-        let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
         let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
         let talk = Talk::new(
@@ -91,7 +105,7 @@ impl Pipes {
         );
         let writing = AbortOnDropHandle::new(tokio::spawn(write(outgoing, output)));
         talk.go_on(incoming, defaults::CHANNEL_GRACE).await;
-        drop(reading);
+        drop((reading, passing));
         // A client that does not read holds up nothing.
         if timeout(defaults::CHANNEL_GRACE, writing).await.is_err() {
             tracing::debug!("the client does not read; what was left to say is lost");

@@ -35,9 +35,9 @@ pub struct Catalog {
     pub withheld_more: usize,
     /// How many entries without a name or URI the lists hold, which nobody can ask for; only lists that hold any.
     pub nameless: Vec<(List, usize)>,
-    /// The lists that the server declares and answers with an error, and since when it does.
+    /// The lists that the server declares and does not give, and since when it does not.
     pub refused: Vec<(List, Instant)>,
-    /// False: a list was cut at the page or item cap, or is refused.
+    /// False: a list was cut at the page or item cap, or is not given.
     pub complete: bool,
     digest: String,
 }
@@ -235,20 +235,30 @@ impl Catalog {
         }
     }
 
-    /// Leaves `list` out, which the server answers with an error that says `why`, as of `now`.
-    pub fn refuse(&mut self, list: List, why: String, now: Instant) {
+    /// Leaves `list` out, which the server does not give because of `defect`, as of `now`.
+    pub fn refuse(&mut self, list: List, defect: Defect, now: Instant) {
         self.list_mut(list).clear();
-        self.complete = false;
         self.refused.push((list, now));
+        self.is_not_whole(list, defect);
+    }
+
+    /// Notes that `list` goes on after `most`, which is as far as it is read.
+    pub fn cut(&mut self, list: List, most: String) {
+        self.is_not_whole(list, Defect::Cut(most));
+    }
+
+    fn is_not_whole(&mut self, list: List, defect: Defect) {
+        self.complete = false;
+        // Before all else that is left out.
         self.withheld
-            .insert(0, Withheld::new(list, list.method().as_str(), Defect::List(why)));
+            .insert(0, Withheld::new(list, list.method().as_str(), defect));
         if self.withheld.len() > defaults::WITHHELD_MAX {
             self.withheld.pop();
             self.withheld_more += 1;
         }
     }
 
-    /// The catalog with the entries that `before` had of the lists that are refused now, as long as they are not refused
+    /// The catalog with the entries that `before` had of the lists that are not given now, as long as they are not given
     /// for `most` already.
     #[must_use]
     pub fn taking_over(mut self, before: &Self, most: Duration) -> Self {
@@ -366,7 +376,7 @@ mod tests {
         catalog.tools.push(item(List::Tools, tool));
         match prompts {
             Ok(name) => catalog.prompts.push(item(List::Prompts, name)),
-            Err(now) => catalog.refuse(List::Prompts, "no database".into(), now),
+            Err(now) => catalog.refuse(List::Prompts, Defect::List("no database".into()), now),
         }
         catalog.sealed()
     }
@@ -381,7 +391,7 @@ mod tests {
         for place in 0..defaults::WITHHELD_MAX {
             catalog.withhold(Withheld::new(List::Tools, &place.to_string(), Defect::Name));
         }
-        catalog.refuse(List::Prompts, "no database".into(), Instant::now());
+        catalog.refuse(List::Prompts, Defect::List("no database".into()), Instant::now());
         assert!(catalog.prompts.is_empty() && !catalog.complete);
         assert_eq!((catalog.tools.len(), catalog.withheld_more), (1, 1));
         assert_eq!(catalog.withheld.len(), defaults::WITHHELD_MAX);

@@ -22,12 +22,14 @@ mod read;
 mod references;
 mod scalar;
 mod schema;
+mod tree;
 mod variables;
 mod yaml;
 
-pub use directories::{named as skill_directories, walk as files_in};
+pub use directories::named as skill_directories;
 pub use load::{Sources, environment, is_manifest, load};
 pub use metadata::namespace_labels;
-pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory};
+pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory, SkillFiles};
 pub use problem::{Problem, Problems};
 pub use read::{File, Options, Reading, read};
+pub use tree::Tree;

@@ -19,7 +19,7 @@ use super::version::{Era, Revision};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultError {
     /// It is no object, or names a member twice.
-    #[error("the result is not a JSON object")]
+    #[error("the result is not a JSON object that names each member once")]
     NotAnObject,
     /// It is of a type that this hop does not know.
     #[error("the result has a resultType that was not asked for")]

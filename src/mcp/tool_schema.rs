@@ -3,10 +3,13 @@
 //! Looked for is what breaks readers, not everything that JSON Schema 2020-12 forbids: the root of another type, types
 //! that do not exist, and references into the schema that lead nowhere. Nothing is ever fetched.
 
+mod nullable;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use self::nullable::without_idle_nullable;
 use super::object::Members;
 
 /// What is wrong with a tool's schemas.

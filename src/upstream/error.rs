@@ -117,6 +117,11 @@ impl Error {
         )
     }
 
+    /// Whether it may be of the one answer that was waited for, and of no other.
+    pub(crate) fn is_of_one_answer(&self) -> bool {
+        self.is_passing() || matches!(self, Self::Status(_) | Self::Protocol(_) | Self::Unexpected { .. })
+    }
+
     /// What happened, without words of others, in which addresses might stand.
     pub fn outline(&self) -> String {
         match self {

@@ -22,6 +22,7 @@ pub(crate) mod lines;
 mod listening;
 mod lists;
 mod log_level;
+mod missing_lists;
 mod news;
 mod old_sse;
 mod open;

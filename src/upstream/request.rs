@@ -234,7 +234,8 @@ impl Reply {
             match (envelope.result, envelope.error) {
                 (Some(result), None) => (range_in(&message, result), false),
                 (None, Some(error)) => (range_in(&message, error), true),
-                _ => return Err(Error::Protocol("the answer has neither result nor error".into())),
+                (Some(_), Some(_)) => return Err(Error::Protocol("the answer has both a result and an error".into())),
+                (None, None) => return Err(Error::Protocol("the answer has neither result nor error".into())),
             }
         };
         Ok(Self {

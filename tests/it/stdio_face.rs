@@ -1,6 +1,8 @@
 //! `mcpfleet up --stdio` and `mcpfleet connect`, as a host starts them: by pipes.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -15,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::support::client::{Call, Client};
 use crate::support::peers::Peers;
 use crate::support::remote::Remote;
-use crate::support::upstream::{Upstream, modern};
+use crate::support::upstream::{Answer, Upstream, modern};
 use crate::support::wire;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -538,6 +540,50 @@ async fn a_remote_server_is_served_under_its_own_names_with_the_headers_that_are
     assert_eq!(seen[0].header("x-token"), Some("a=b"));
     assert_eq!(seen[0].header("x-mcp-show-all"), Some("true"));
     assert!(host.leave().await.0.success());
+}
+
+#[tokio::test]
+async fn a_remote_server_out_of_reach_is_told_of_with_what_to_do_and_served_once_it_is_there() {
+    let lets_in = Arc::new(AtomicBool::new(false));
+    let open = Arc::clone(&lets_in);
+    let remote = Upstream::start(move |seen| match open.load(Ordering::SeqCst) {
+        false => Answer::status(401),
+        true => modern(seen, &json!([{"name": "own", "inputSchema": {"type": "object"}}])),
+    })
+    .await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (refusing, silent) = (remote.address, nobody.local_addr().unwrap());
+    drop(nobody);
+    for (address, reason, words) in [
+        (silent, "ConnectFailed", "check host and port"),
+        (refusing, "AuthFailed", "--header"),
+    ] {
+        let url = format!("http://{address}/mcp");
+        let mut host = Host::start_with(TempDir::new().unwrap(), &["connect".as_ref(), url.as_ref()]);
+        let is_told = |answer: &Value| {
+            let error = &answer["error"];
+            assert_eq!(
+                (&error["code"], &error["data"]["reason"]),
+                (&json!(-32603), &json!(reason))
+            );
+            assert!(error["message"].as_str().unwrap().contains(words), "{answer}");
+        };
+        is_told(&host.initialize(Revision::V2025_11_25, json!({})).await);
+        host.legacy(1, "tools/list", json!({})).await;
+        is_told(&host.next().await);
+        host.modern(2, "tools/list", json!({})).await;
+        is_told(&host.next().await);
+        host.legacy(3, "ping", json!({})).await;
+        assert_eq!(host.next().await["result"], json!({}));
+        if address == refusing {
+            lets_in.store(true, Ordering::SeqCst);
+            let answer = host.initialize(Revision::V2025_11_25, json!({})).await;
+            assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
+            host.legacy(4, "tools/list", json!({})).await;
+            assert_eq!(host.next().await["result"]["tools"][0]["name"], "own");
+        }
+        assert!(host.leave().await.0.success());
+    }
 }
 
 #[tokio::test]
