@@ -51,7 +51,7 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
         Err(error) => return refused(&error),
     };
     let client = Client {
-        session: session.as_ref(),
+        session: session.as_deref(),
         revision: Revision::V2025_03_26,
         hearing,
     };

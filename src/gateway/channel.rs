@@ -2,7 +2,7 @@
 //! on it has no headers; it is known whose it is.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -45,7 +45,7 @@ pub(super) enum Incoming {
 #[derive(Default)]
 struct State {
     /// The session that a Legacy client opened last.
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     /// Takes what is sent to that session to the client.
     ear: Option<AbortOnDropHandle<()>>,
     is_modern: bool,
@@ -102,7 +102,7 @@ impl Channel {
     }
 
     /// The session of a Legacy client, if it has opened one.
-    pub(super) fn session(&self) -> Option<Session> {
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
         self.state().session.clone()
     }
 
@@ -140,17 +140,17 @@ impl Channel {
         principal: &Principal,
         revision: Revision,
         params: Option<&Members<'_>>,
-    ) -> Result<(Session, Option<Session>), Refusal> {
+    ) -> Result<(Arc<Session>, Option<Arc<Session>>), Refusal> {
         let id = SessionId::random().ok_or_else(|| {
             let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
             refusal(StatusCode::OK, error)
         })?;
         let session = legacy::opening(federation, principal, revision, self.shows_all, params, |opening| {
-            Session::of_stream(id, &opening)
+            Arc::new(Session::of_stream(id, &opening))
         });
         let mut state = self.state();
         state.ear = None;
-        let before = state.session.replace(session.clone());
+        let before = state.session.replace(Arc::clone(&session));
         Ok((session, before))
     }
 
@@ -166,7 +166,7 @@ impl Channel {
     }
 
     /// Forgets the session, and gives it.
-    pub(super) fn close_session(&self) -> Option<Session> {
+    pub(super) fn close_session(&self) -> Option<Arc<Session>> {
         let mut state = self.state();
         state.ear = None;
         state.session.take()

@@ -115,7 +115,7 @@ async fn alone(visit: &Visit, message: &Message<'_>, hearing: Hearing<'_>) -> To
         }
     };
     let client = Client {
-        session: session.as_ref(),
+        session: session.as_deref(),
         revision: session.as_ref().map_or(revision, |session| session.revision),
         hearing,
     };

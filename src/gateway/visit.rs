@@ -58,7 +58,7 @@ impl Visit {
     ///
     /// # Errors
     /// It names none, or one that is not valid here and now.
-    pub(super) fn session(&self) -> Result<Option<Session>, SessionError> {
+    pub(super) fn session(&self) -> Result<Option<Arc<Session>>, SessionError> {
         match &self.channel {
             Some(channel) => Ok(channel.session()),
             None => legacy::session(&self.shared.sessions, &self.federation, &self.principal, &self.headers),

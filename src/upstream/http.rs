@@ -152,11 +152,15 @@ impl HttpPeer {
         opened(self.send(HttpMethod::POST, headers, body).await?).await
     }
 
-    /// Sends a request and waits for its answer. Dropping the future closes the stream. The caller bounds the time.
-    pub(crate) async fn ask(self: &Arc<Self>, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
-        let response = self
-            .send(HttpMethod::POST, headers.clone(), question.body.clone())
-            .await?;
+    /// Sends a request with the headers `sent` and waits for its answer; what else is said about it carries `headers`.
+    /// Dropping the future closes the stream. The caller bounds the time.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        sent: HeaderMap,
+        headers: &HeaderMap,
+        question: Question<'_>,
+    ) -> Result<Answer, Error> {
+        let response = self.send(HttpMethod::POST, sent, question.body.clone()).await?;
         let status = response.status().as_u16();
         if let Some(came) = unexpected(&response) {
             return Err(came);

@@ -249,7 +249,7 @@ impl Opening<'_> {
             resumes: false,
             news: &self.known.news,
         };
-        timeout(self.limit, http.ask(headers, question))
+        timeout(self.limit, http.ask(headers.clone(), headers, question))
             .await
             .map_err(|_| Error::Timeout {
                 operation: method.as_str(),

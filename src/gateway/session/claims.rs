@@ -53,9 +53,9 @@ impl Claims {
         }
     }
 
-    /// The session, if it is for `federation` and was opened by `principal`.
-    pub(super) fn session(self, federation: &str, principal: Option<&str>) -> Option<Session> {
-        if self.aud.as_deref() != Some(federation) || self.sub.as_deref() != principal {
+    /// The session, if it is for `federation`.
+    pub(super) fn session(self, federation: &str) -> Option<Session> {
+        if self.aud.as_deref() != Some(federation) {
             return None;
         }
         Some(Session {

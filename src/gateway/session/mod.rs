@@ -9,6 +9,7 @@ mod claims;
 mod denied;
 mod id;
 mod keys;
+mod known;
 mod opening;
 mod token;
 
@@ -17,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use self::claims::Claims;
+use self::known::Known;
+use crate::cores::PerCore;
 use crate::defaults;
 use crate::mcp::Revision;
 use crate::metrics::SessionMetrics;
@@ -33,6 +36,7 @@ pub use self::opening::{Opening, Session, bounded_capabilities};
 pub struct Sessions {
     keys: Arc<ArcSwapOption<Keyring>>,
     denied: Mutex<Denied>,
+    known: PerCore<Mutex<Known>>,
     metrics: SessionMetrics,
 }
 
@@ -59,6 +63,7 @@ impl Sessions {
         Self {
             keys,
             denied: Mutex::new(Denied::new(defaults::DENIED_SESSIONS_MAX)),
+            known: PerCore::new(Mutex::default),
             metrics,
         }
     }
@@ -85,17 +90,30 @@ impl Sessions {
         federation: &str,
         principal: Option<&str>,
         now: u64,
-    ) -> Result<Session, SessionError> {
+    ) -> Result<Arc<Session>, SessionError> {
         let keyring = self.keys.load();
         let keyring = keyring.as_ref().ok_or(SessionError::NotReady)?;
         let keys = keyring.of(federation).ok_or(SessionError::Failed)?;
-        let claims = token::read(token, keys.accepted(), now).ok_or(SessionError::NotFound)?;
-        let session = claims.session(federation, principal).ok_or(SessionError::NotFound)?;
+        let session = self
+            .read(token, &keys, federation, now)
+            .filter(|session| now <= session.expires && session.principal.as_deref() == principal)
+            .ok_or(SessionError::NotFound)?;
         let denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         if denied.contains(session.expires, session.id) {
             return Err(SessionError::NotFound);
         }
         Ok(session)
+    }
+
+    /// The session that `token` stands for, as `keys` of `federation` accept it.
+    fn read(&self, token: &[u8], keys: &Arc<FederationKeys>, federation: &str, now: u64) -> Option<Arc<Session>> {
+        let mut known = self.known.here().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = known.get(token, keys) {
+            return Some(Arc::clone(session));
+        }
+        let session = Arc::new(token::read(token, keys.accepted(), now)?.session(federation)?);
+        known.insert(token, Arc::clone(keys), Arc::clone(&session));
+        Some(session)
     }
 
     /// The revision that the session behind `token` agreed on with `federation`, whoever presents it, and ended or not.
