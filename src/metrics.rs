@@ -3,15 +3,18 @@
 //! Handles are resolved once per federation and server, so that counting a request takes no lock and no lookup.
 //! The series of an object that is gone are removed by name.
 
-use std::time::Duration;
+mod federation;
+mod server;
+mod sessions;
 
 use prometheus::{
-    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
-    Registry, TextEncoder,
+    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
 
-use crate::index::List;
-use crate::mcp::Method;
+pub use self::federation::{FederationMetrics, OpenStream, Outcome, StreamKind};
+use self::federation::{METHODS, MethodMetrics, OTHER, OUTCOMES, STREAMS};
+pub use self::server::ServerMetrics;
+pub use self::sessions::SessionMetrics;
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -41,105 +44,6 @@ pub struct Metrics {
     sessions: SessionMetrics,
 }
 
-/// How a client's request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// With a result.
-    Ok,
-    /// With a result that says that the tool failed.
-    ToolError,
-    /// With an error that an upstream answered.
-    UpstreamError,
-    /// With an error of our own: the request was wrong.
-    Refused,
-    /// With an error of our own: the upstream could not be reached or did not answer.
-    Failed,
-    /// Not at all: the client took it back or went away.
-    Cancelled,
-}
-
-/// What clients keep open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamKind {
-    /// On which a Legacy session hears.
-    Session,
-    /// On which a Modern client listens.
-    Subscription,
-}
-
-/// The handles of one federation.
-#[derive(Debug)]
-pub struct FederationMetrics {
-    name: String,
-    remote_search_failures: IntCounterVec,
-    methods: Vec<MethodMetrics>,
-    other: MethodMetrics,
-    streams: [Gauge; 2],
-    list_changed_seconds: Histogram,
-    own_catalogs: Gauge,
-    own_catalogs_opened: IntCounter,
-    own_catalogs_evicted: IntCounter,
-    own_catalogs_refused: IntCounterVec,
-    list_bytes: Gauge,
-}
-
-/// A stream, counted until this is dropped.
-#[derive(Debug)]
-pub struct OpenStream {
-    open: Gauge,
-    list_changed_seconds: Histogram,
-}
-
-#[derive(Debug)]
-struct MethodMetrics {
-    outcomes: [IntCounter; 6],
-    seconds: Histogram,
-}
-
-/// The handles of clients' sessions.
-#[derive(Clone, Debug)]
-pub struct SessionMetrics {
-    denied: IntGauge,
-    forgotten: IntCounter,
-}
-
-/// The handles of one server.
-#[derive(Clone, Debug)]
-pub struct ServerMetrics {
-    name: String,
-    up: Gauge,
-    lanes: Gauge,
-    answered: IntCounter,
-    failed: IntCounter,
-    seconds: Histogram,
-    failures: IntCounterVec,
-    skipped: IntCounter,
-    complete: GaugeVec,
-    items: GaugeVec,
-    withheld: Gauge,
-    /// Whether it is for some alone, so that it tells nothing of the server as a whole.
-    is_for_some: bool,
-}
-
-const METHODS: [Method; 14] = [
-    Method::Initialize,
-    Method::Ping,
-    Method::Discover,
-    Method::ToolsList,
-    Method::ToolsCall,
-    Method::ResourcesList,
-    Method::ResourceTemplatesList,
-    Method::ResourcesRead,
-    Method::PromptsList,
-    Method::PromptsGet,
-    Method::Listen,
-    Method::TasksGet,
-    Method::TasksUpdate,
-    Method::TasksCancel,
-];
-const OUTCOMES: [&str; 6] = ["ok", "tool_error", "upstream_error", "refused", "failed", "cancelled"];
-const OTHER: &str = "other";
-const STREAMS: [&str; 2] = ["session", "subscription"];
 const SECONDS: [f64; 14] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
@@ -378,173 +282,6 @@ impl Metrics {
     }
 }
 
-impl FederationMetrics {
-    /// Counts a request for `method` (`None` for one that is not served) that took `elapsed`.
-    pub fn request(&self, method: Option<Method>, outcome: Outcome, elapsed: Duration) {
-        let place = method.and_then(|m| METHODS.iter().position(|known| *known == m));
-        let metrics = place.and_then(|p| self.methods.get(p)).unwrap_or(&self.other);
-        let [ok, tool_error, upstream_error, refused, failed, cancelled] = &metrics.outcomes;
-        match outcome {
-            Outcome::Ok => ok.inc(),
-            Outcome::ToolError => tool_error.inc(),
-            Outcome::UpstreamError => upstream_error.inc(),
-            Outcome::Refused => refused.inc(),
-            Outcome::Failed => failed.inc(),
-            Outcome::Cancelled => cancelled.inc(),
-        }
-        metrics.seconds.observe(elapsed.as_secs_f64());
-    }
-}
-
-impl FederationMetrics {
-    /// Tells how many bytes the descriptors of all listed tools have.
-    pub fn list_bytes(&self, bytes: usize) {
-        #[allow(clippy::cast_precision_loss, reason = "it is as much as fits into memory")]
-        self.list_bytes.set(bytes as f64);
-    }
-
-    /// Counts a search that `member` did not answer.
-    pub fn remote_search_failed(&self, member: &str, reason: &'static str) {
-        let labels = [self.name.as_str(), member, reason];
-        self.remote_search_failures.with_label_values(&labels).inc();
-    }
-
-    /// Tells how many connections callers have of their own.
-    pub fn own_catalogs(&self, count: usize) {
-        #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
-        self.own_catalogs.set(count as f64);
-    }
-
-    /// Counts that one was opened.
-    pub fn own_catalog_opened(&self) {
-        self.own_catalogs_opened.inc();
-    }
-
-    /// Counts that so many had to make room for others.
-    pub fn own_catalogs_evicted(&self, count: usize) {
-        self.own_catalogs_evicted.inc_by(count as u64);
-    }
-
-    /// Counts that there was no room for one.
-    pub fn own_catalog_refused(&self, reason: &'static str) {
-        let labels = [self.name.as_str(), reason];
-        self.own_catalogs_refused.with_label_values(&labels).inc();
-    }
-
-    /// Counts a stream for as long as what is given lives.
-    pub fn stream(&self, kind: StreamKind) -> OpenStream {
-        let [session, subscription] = &self.streams;
-        let gauge = match kind {
-            StreamKind::Session => session,
-            StreamKind::Subscription => subscription,
-        };
-        gauge.inc();
-        OpenStream {
-            open: gauge.clone(),
-            list_changed_seconds: self.list_changed_seconds.clone(),
-        }
-    }
-}
-
-impl OpenStream {
-    /// Counts that its client was told of a change of lists, `elapsed` after it was seen.
-    pub fn list_changed(&self, elapsed: Duration) {
-        self.list_changed_seconds.observe(elapsed.as_secs_f64());
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.open.dec();
-    }
-}
-
-impl SessionMetrics {
-    /// Tells how many ended sessions are remembered, and how many were just forgotten before they expired.
-    pub fn denied(&self, remembered: usize, forgotten: usize) {
-        self.denied.set(i64::try_from(remembered).unwrap_or(i64::MAX));
-        self.forgotten.inc_by(forgotten as u64);
-    }
-}
-
-impl ServerMetrics {
-    /// The same for connections that serve some callers or members alone: they count, but tell nothing of how the server
-    /// is to all.
-    #[must_use]
-    pub fn for_some(self) -> Self {
-        Self {
-            is_for_some: true,
-            ..self
-        }
-    }
-
-    /// Tells whether the server can be called now.
-    pub fn up(&self, up: bool) {
-        if self.is_for_some {
-            return;
-        }
-        self.up.set(f64::from(u8::from(up)));
-    }
-
-    /// Tells how many sessions with the server, or processes of it, callers have of their own.
-    pub fn lanes(&self, count: usize) {
-        if self.is_for_some {
-            return;
-        }
-        #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
-        self.lanes.set(count as f64);
-    }
-
-    /// Counts a request that took `elapsed`, and whether an answer came.
-    pub fn request(&self, answered: bool, elapsed: Duration) {
-        if answered {
-            self.answered.inc()
-        } else {
-            self.failed.inc()
-        }
-        self.seconds.observe(elapsed.as_secs_f64());
-    }
-
-    /// Counts a failed try to reach the server or to read its lists.
-    pub fn failure(&self, reason: &'static str) {
-        self.failures.with_label_values(&[self.name.as_str(), reason]).inc();
-    }
-
-    /// Counts a message that was larger than is taken.
-    pub fn skipped(&self) {
-        self.skipped.inc();
-    }
-
-    /// Tells whether all of its lists were read to their ends.
-    pub fn complete(&self, complete: bool) {
-        if self.is_for_some {
-            return;
-        }
-        let gauge = self.complete.with_label_values(&[self.name.as_str()]);
-        gauge.set(f64::from(u8::from(complete)));
-    }
-
-    /// Tells how many entries the server lists.
-    pub fn items(&self, list: List, count: usize) {
-        if self.is_for_some {
-            return;
-        }
-        #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
-        self.items
-            .with_label_values(&[self.name.as_str(), list.member()])
-            .set(count as f64);
-    }
-
-    /// Tells how many tools the server lists that are not offered.
-    pub fn withheld(&self, count: usize) {
-        if self.is_for_some {
-            return;
-        }
-        #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
-        self.withheld.set(count as f64);
-    }
-}
-
 /// Removes the series of `vec` whose label `label` is `value`, whatever their other labels are.
 fn remove_series<B: prometheus::core::MetricVecBuilder>(
     vec: &prometheus::core::MetricVec<B>,
@@ -569,7 +306,11 @@ fn remove_series<B: prometheus::core::MetricVecBuilder>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::index::List;
+    use crate::mcp::Method;
 
     fn page(metrics: &Metrics) -> String {
         String::from_utf8(metrics.page().unwrap().0).unwrap()
