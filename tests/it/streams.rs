@@ -309,7 +309,9 @@ async fn a_session_cancels_exactly_the_call_it_names() {
     let told = server.seen_of("notifications/cancelled");
     assert_eq!(told.len(), 1);
     let calls = server.seen_of("tools/call");
-    let meant = calls.iter().find(|seen| seen.body["params"]["arguments"]["who"] == "meant");
+    let meant = calls
+        .iter()
+        .find(|seen| seen.body["params"]["arguments"]["who"] == "meant");
     assert_eq!(told[0].body["params"]["requestId"], meant.unwrap().body["id"]);
 }
 
