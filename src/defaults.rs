@@ -71,7 +71,9 @@ pub const STALE_FOR: Duration = Duration::from_secs(600);
 pub const LIST_PAGES_MAX: usize = 1_000;
 /// Most items of one list that are kept.
 pub const LIST_ITEMS_MAX: usize = 100_000;
-/// Most tools that are named as withheld; of more, the number is told.
+/// The lists of a server have at most this many bytes together, as it writes them; what is more is left out.
+pub const CATALOG_BYTES_MAX: usize = 64 << 20;
+/// Most entries that are named as withheld; of more, the number is told.
 pub const WITHHELD_MAX: usize = 100;
 
 /// Connections of clients that are open at a time; further ones wait.
@@ -159,7 +161,9 @@ pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 pub const PARKED_MAX: usize = 1_024;
 /// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
 /// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
-/// to, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
+/// to, sessions that want to hear of logs or resources, streams, listens. Of more calls that wait, the one that has waited
+/// longest gives way; more of the rest is refused. Of catalogs of callers' own more may be
+/// had as long as nobody else needs the room.
 /// Callers without a name, who are one caller together, leave that part free for others where there can be others.
 pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
@@ -200,7 +204,7 @@ pub const TASK_CHANGES_QUEUE: usize = 4;
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Most resources that a session, or a subscription, wants to hear of.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 256;
-/// Most sessions that want to hear of logs or resources at a time.
+/// Most sessions that want to hear of logs or resources at a time; of one key a fourth.
 pub const WISHES_MAX: usize = 16_384;
 /// What sessions wished is looked through this often.
 pub const WISHES_SWEEP: Duration = Duration::from_secs(60);
@@ -276,6 +280,15 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 pub const SEARCH_RESULTS: usize = 5;
 /// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// The searches of members' own are waited for so long together,
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// and so much less in each gateway that was itself asked by another one, so that what it found is in time.
+pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// That a member's own search fails is logged this often at most.
+pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
+/// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
+/// most (2025-11-25, tools).
+pub const TOOL_NAME_MAX: usize = 256;
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.
@@ -322,6 +335,8 @@ pub const OWN_CATALOGS_BYTES_MAX: usize = 256 << 20;
 pub const OWN_CATALOG_IDLE: Duration = Duration::from_secs(600);
 /// The same of one whose server does not take what the caller presents: it is tried again all the while.
 pub const OWN_FAILURE_IDLE: Duration = Duration::from_secs(60);
+/// That there is no room for a caller is logged this often at most.
+pub const OWN_CATALOG_REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// Bytes that merged lists of callers with catalogs of their own take in a federation, about, before they are made anew
 /// each time.
 pub const OWN_INDEXES_BYTES_MAX: usize = 128 << 20;

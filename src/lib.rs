@@ -13,7 +13,7 @@
 //!
 //! Layers; each imports only from those above it in this list:
 //!
-//! 1. [`defaults`], `body`, [`cores`] (the threads that serve), [`mcp`] (the protocol on the wire, pure), [`api`] (custom resources, data only)
+//! 1. [`defaults`], `body`, `seldom` (what is said seldom), [`cores`] (the threads that serve), [`mcp`] (the protocol on the wire, pure), [`api`] (custom resources, data only)
 //! 2. [`index`] (catalogs merged into what clients see, pure), [`manifest`] (files into objects), [`metrics`]
 //! 3. [`upstream`] (one hop to one MCP server)
 //! 4. [`fleet`] (what is served now)
@@ -43,4 +43,5 @@ pub mod mcp;
 pub mod metrics;
 pub mod operator;
 pub mod run;
+mod seldom;
 pub mod upstream;

@@ -25,6 +25,7 @@ pub struct Metrics {
     own_catalogs: GaugeVec,
     own_catalogs_opened: IntCounterVec,
     own_catalogs_evicted: IntCounterVec,
+    own_catalogs_refused: IntCounterVec,
     list_bytes: GaugeVec,
     upstream_up: GaugeVec,
     upstream_lanes: GaugeVec,
@@ -78,6 +79,7 @@ pub struct FederationMetrics {
     own_catalogs: Gauge,
     own_catalogs_opened: IntCounter,
     own_catalogs_evicted: IntCounter,
+    own_catalogs_refused: IntCounterVec,
     list_bytes: Gauge,
 }
 
@@ -115,8 +117,8 @@ pub struct ServerMetrics {
     complete: GaugeVec,
     items: GaugeVec,
     withheld: Gauge,
-    /// Whether it is one caller's alone, so that it tells nothing of the server as a whole.
-    is_of_caller: bool,
+    /// Whether it is for some alone, so that it tells nothing of the server as a whole.
+    is_for_some: bool,
 }
 
 const METHODS: [Method; 14] = [
@@ -213,6 +215,11 @@ impl Metrics {
                 "Connections of callers' own that had to make room for others.",
                 &["federation"],
             )?,
+            own_catalogs_refused: counter(
+                "mcpfleet_own_catalogs_refused_total",
+                "Connections of callers' own that there was no room for, by reason.",
+                &["federation", "reason"],
+            )?,
             list_bytes: gauge(
                 "mcpfleet_list_bytes",
                 "Bytes of the descriptors of all tools that a federation lists.",
@@ -260,7 +267,7 @@ impl Metrics {
             )?,
             catalog_withheld: gauge(
                 "mcpfleet_catalog_withheld",
-                "Tools that a server lists and that are not offered.",
+                "Entries that a server lists and that are not offered.",
                 &["server"],
             )?,
             reconciles: counter(
@@ -309,6 +316,7 @@ impl Metrics {
             own_catalogs: self.own_catalogs.with_label_values(&[name]),
             own_catalogs_opened: self.own_catalogs_opened.with_label_values(&[name]),
             own_catalogs_evicted: self.own_catalogs_evicted.with_label_values(&[name]),
+            own_catalogs_refused: self.own_catalogs_refused.clone(),
             list_bytes: self.list_bytes.with_label_values(&[name]),
         }
     }
@@ -327,7 +335,7 @@ impl Metrics {
             complete: self.catalog_complete.clone(),
             items: self.catalog_items.clone(),
             withheld: self.catalog_withheld.with_label_values(&[name]),
-            is_of_caller: false,
+            is_for_some: false,
         }
     }
 
@@ -352,6 +360,7 @@ impl Metrics {
         remove_series(&self.own_catalogs, "federation", name);
         remove_series(&self.own_catalogs_opened, "federation", name);
         remove_series(&self.own_catalogs_evicted, "federation", name);
+        remove_series(&self.own_catalogs_refused, "federation", name);
         remove_series(&self.list_bytes, "federation", name);
     }
 
@@ -416,6 +425,12 @@ impl FederationMetrics {
         self.own_catalogs_evicted.inc_by(count as u64);
     }
 
+    /// Counts that there was no room for one.
+    pub fn own_catalog_refused(&self, reason: &'static str) {
+        let labels = [self.name.as_str(), reason];
+        self.own_catalogs_refused.with_label_values(&labels).inc();
+    }
+
     /// Counts a stream for as long as what is given lives.
     pub fn stream(&self, kind: StreamKind) -> OpenStream {
         let [session, subscription] = &self.streams;
@@ -453,18 +468,19 @@ impl SessionMetrics {
 }
 
 impl ServerMetrics {
-    /// The same for connections of one caller: they count, but tell nothing of how the server is to all.
+    /// The same for connections that serve some callers or members alone: they count, but tell nothing of how the server
+    /// is to all.
     #[must_use]
-    pub fn of_caller(self) -> Self {
+    pub fn for_some(self) -> Self {
         Self {
-            is_of_caller: true,
+            is_for_some: true,
             ..self
         }
     }
 
     /// Tells whether the server can be called now.
     pub fn up(&self, up: bool) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         self.up.set(f64::from(u8::from(up)));
@@ -472,7 +488,7 @@ impl ServerMetrics {
 
     /// Tells how many sessions with the server, or processes of it, callers have of their own.
     pub fn lanes(&self, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
@@ -501,7 +517,7 @@ impl ServerMetrics {
 
     /// Tells whether all of its lists were read to their ends.
     pub fn complete(&self, complete: bool) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         let gauge = self.complete.with_label_values(&[self.name.as_str()]);
@@ -510,7 +526,7 @@ impl ServerMetrics {
 
     /// Tells how many entries the server lists.
     pub fn items(&self, list: List, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
@@ -521,7 +537,7 @@ impl ServerMetrics {
 
     /// Tells how many tools the server lists that are not offered.
     pub fn withheld(&self, count: usize) {
-        if self.is_of_caller {
+        if self.is_for_some {
             return;
         }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]

@@ -30,6 +30,11 @@ impl Caller {
         }
     }
 
+    /// What access calls it.
+    pub(super) fn principal(&self) -> Option<&Arc<str>> {
+        self.principal.as_ref()
+    }
+
     /// Who it is to all servers together.
     pub(super) fn id(&self) -> CallerId {
         self.id

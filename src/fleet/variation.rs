@@ -1,11 +1,14 @@
 //! Upstreams that some members have of a server for themselves, since they deal with it in another way.
+//!
+//! A process is one for all its members: how it is started, and how its lists are read, is its owner's to say.
 
 use std::fmt;
 use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::plan::{ObjectKey, ServerInput, ServerPlan};
+use super::object_key::ObjectKey;
+use super::server_plan::{ServerInput, ServerPlan};
 use super::waits;
 use crate::api::federation::Member;
 use crate::mcp::headers;
@@ -25,24 +28,50 @@ pub struct UpstreamKey {
 pub struct Variation {
     /// It is asked for everything, past what it lists otherwise.
     pub shows_all: bool,
-    /// It is waited for so long.
-    pub timeouts: Option<Timeouts>,
+    /// So long it is waited for until there is a connection, and for its lists.
+    pub opening: Option<Opening>,
     /// Its lists are kept so fresh.
     pub freshness: Option<Freshness>,
 }
 
+/// How long a server is waited for until it can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Opening {
+    /// Until there is a connection.
+    pub connect: Duration,
+    /// For one page of a list; `None` waits for as long as it takes.
+    pub list: Option<Duration>,
+}
+
 impl Variation {
-    /// What `member` says otherwise than the owner of `server`. What has no headers cannot be asked for more.
+    /// What `member` says otherwise than the owner of `server`. What has no headers cannot be asked for more, and of a
+    /// process there is one for all.
     pub fn of(member: &Member, server: Option<&ServerInput>) -> Self {
-        let Some(server) = server else { return Self::default() };
+        let Some(server) = server.filter(|server| matches!(server.endpoint, Ok(Endpoint::Http(_)))) else {
+            return Self::default();
+        };
+        Self {
+            shows_all: member.show_all,
+            ..Self::of_times(member, server)
+        }
+    }
+
+    /// Whether `member` says something that is the owner's to say, since its `server` is a process.
+    pub(super) fn is_owners(member: &Member, server: &ServerInput) -> bool {
+        let is_process = matches!(server.endpoint, Ok(Endpoint::Stdio(_)));
+        is_process && Self::of_times(member, server) != Self::default()
+    }
+
+    fn of_times(member: &Member, server: &ServerInput) -> Self {
         let terms = &server.terms;
         let timeouts = waits::timeouts(member.timeouts.as_ref(), terms.timeouts);
+        let (said, otherwise) = (Opening::of(timeouts), Opening::of(terms.timeouts));
         let cache = member.cache.as_ref();
         let (ttl, stale_for) = cache.map_or((None, None), |cache| (cache.ttl, cache.stale_for));
         let freshness = waits::freshness(ttl, stale_for, terms.freshness);
         Self {
-            shows_all: member.show_all && matches!(server.endpoint, Ok(Endpoint::Http(_))),
-            timeouts: (timeouts != terms.timeouts).then_some(timeouts),
+            shows_all: false,
+            opening: (said != otherwise).then_some(said),
             freshness: (freshness != terms.freshness).then_some(freshness),
         }
     }
@@ -57,35 +86,21 @@ impl Variation {
                 .headers
                 .insert(headers::SHOW_ALL.clone(), HeaderValue::from_static("true"));
         }
-        plan.terms.timeouts = self.timeouts.unwrap_or(plan.terms.timeouts);
+        if let Some(Opening { connect, list }) = self.opening {
+            (plan.terms.timeouts.connect, plan.terms.timeouts.list) = (connect, list);
+        }
         plan.terms.freshness = self.freshness.unwrap_or(plan.terms.freshness);
         plan
     }
-
-    /// What is otherwise, in words that no other variation has.
-    fn words(self) -> Vec<String> {
-        let mut words: Vec<String> = self.shows_all.then(|| "show-all".to_owned()).into_iter().collect();
-        if let Some(timeouts) = self.timeouts {
-            let Timeouts {
-                connect,
-                list,
-                call,
-                resource,
-            } = timeouts;
-            let (list, call) = (shown(list), shown(call));
-            words.push(format!(
-                "waits connect {connect:?} list {list} call {call} resource {resource:?}"
-            ));
-        }
-        if let Some(Freshness { ttl, stale_for }) = self.freshness {
-            words.push(format!("lists kept {ttl:?} stale {stale_for:?}"));
-        }
-        words
-    }
 }
 
-fn shown(wait: Option<Duration>) -> String {
-    wait.map_or_else(|| "for ever".to_owned(), |wait| format!("{wait:?}"))
+impl Opening {
+    fn of(timeouts: Timeouts) -> Self {
+        Self {
+            connect: timeouts.connect,
+            list: timeouts.list,
+        }
+    }
 }
 
 impl From<ObjectKey> for UpstreamKey {
@@ -99,12 +114,20 @@ impl From<ObjectKey> for UpstreamKey {
 }
 
 impl fmt::Display for UpstreamKey {
+    /// As messages call it. The values of what is otherwise are not told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.server.fmt(f)?;
-        match self.variation.words().as_slice() {
-            [] => Ok(()),
-            words => write!(f, " ({})", words.join(", ")),
-        }
+        let Variation {
+            shows_all,
+            opening,
+            freshness,
+        } = self.variation;
+        let words = match (shows_all, opening.is_some() || freshness.is_some()) {
+            (false, false) => "",
+            (true, false) => " (show-all)",
+            (false, true) => " (own times)",
+            (true, true) => " (show-all, own times)",
+        };
+        write!(f, "{}{words}", self.server)
     }
 }
 
@@ -116,7 +139,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fleet::plan::Unresolved;
+    use crate::fleet::Unresolved;
     use crate::upstream::{HttpEndpoint, Program, StdioCommand, Terms};
 
     fn server(endpoint: Option<Endpoint>) -> ServerInput {
@@ -159,17 +182,20 @@ mod tests {
         serde_json::from_value(member).unwrap()
     }
 
-    #[test]
-    fn only_what_has_headers_is_asked_for_everything() {
-        let process = Endpoint::Stdio(StdioCommand {
+    fn process() -> Endpoint {
+        Endpoint::Stdio(StdioCommand {
             program: Program::from("serve"),
             args: Vec::new(),
             env: Default::default(),
             cwd: None,
-        });
-        let asking = member(json!({"showAll": true}));
+        })
+    }
+
+    #[test]
+    fn only_what_has_headers_is_asked_for_everything() {
+        let asking = member(json!({"showAll": true, "timeouts": {"call": "1s", "resource": "1s"}}));
         let plain = Variation::default();
-        assert_eq!(Variation::of(&asking, Some(&server(Some(process)))), plain);
+        assert_eq!(Variation::of(&asking, Some(&server(Some(process())))), plain);
         assert_eq!(Variation::of(&asking, Some(&server(None))), plain);
         assert_eq!(Variation::of(&asking, None), plain);
         let server = server(Some(http()));
@@ -192,25 +218,46 @@ mod tests {
 
     #[test]
     fn what_a_member_says_goes_before_what_the_servers_owner_says() {
-        let mut server = server(Some(http()));
-        server.terms.timeouts.call = Some(Duration::from_secs(9));
+        let server = server(Some(http()));
         let plan = plan(&server);
         let member = member(json!({"timeouts": {"list": "2s"}, "cache": {"ttl": "-1s"}}));
         let varied = Variation::of(&member, Some(&server));
         let terms = varied.apply(&plan).terms;
         assert_eq!(terms.timeouts.list, Some(Duration::from_secs(2)));
-        assert_eq!(terms.timeouts.call, Some(Duration::from_secs(9)));
         assert_eq!(terms.freshness.ttl, Duration::ZERO);
         assert_eq!(terms.freshness.stale_for, plan.terms.freshness.stale_for);
         let key = |variation| UpstreamKey {
             server: server.key.clone(),
             variation,
         };
-        let shown = key(varied).to_string();
-        assert!(shown.contains("list 2s") && shown.contains("lists kept 0ns"), "{shown}");
         let mut other = varied;
-        other.timeouts.as_mut().unwrap().resource += Duration::from_millis(1);
-        assert_ne!(key(other).to_string(), shown);
+        other.opening.as_mut().unwrap().connect += Duration::from_millis(1);
+        assert_ne!(key(other), key(varied));
+        other.shows_all = true;
+        let shown = [varied, other].map(|variation| key(variation).to_string());
+        assert_eq!(shown, ["team/git (own times)", "team/git (show-all, own times)"]);
+    }
+
+    #[test]
+    fn a_process_is_one_for_all_and_limits_of_calls_need_no_connection() {
+        let server = server(Some(process()));
+        let plain = Variation::default();
+        for (said, is_owners) in [
+            (json!({"timeouts": {"call": "9s", "resource": "2s"}}), false),
+            (json!({"timeouts": {"list": "10s"}, "cache": {"ttl": "60s"}}), false),
+            (json!({"timeouts": {"list": "2s"}}), true),
+            (json!({"timeouts": {"connect": "1m"}}), true),
+            (json!({"cache": {"ttl": "5s"}}), true),
+        ] {
+            let member = member(said.clone());
+            assert_eq!(Variation::of(&member, Some(&server)), plain, "{said}");
+            assert_eq!(Variation::is_owners(&member, &server), is_owners, "{said}");
+        }
+        let calls = member(json!({"timeouts": {"call": "9s", "resource": "2s"}}));
+        let remote = self::server(Some(http()));
+        assert_eq!(Variation::of(&calls, Some(&remote)), plain);
+        let lists = member(json!({"timeouts": {"list": "2s"}}));
+        assert!(!Variation::is_owners(&lists, &remote));
     }
 
     #[test]

@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use crate::api::server::Timeouts as TimeoutSpec;
 use crate::api::{self, Delay};
-use crate::upstream::{Freshness, Timeouts};
+use crate::upstream::{Freshness, Limits, Timeouts};
 
 /// Longest wait that is taken from a manifest; anything above means "very long" and is cut.
 const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// The limits of single requests that `said` says.
+pub(super) fn limits(said: Option<&TimeoutSpec>) -> Limits {
+    Limits {
+        call: said.and_then(|said| given(said.call)),
+        resource: said.and_then(|said| given(said.resource)),
+    }
+}
+
 /// The waits that `said` says; what it does not say, or says as zero, is as `otherwise`.
 pub(super) fn timeouts(said: Option<&TimeoutSpec>, otherwise: Timeouts) -> Timeouts {
     let Some(said) = said else { return otherwise };
-    let given = |duration: Option<api::Duration>| {
-        let duration = Duration::from(duration?);
-        (!duration.is_zero()).then(|| duration.min(WAIT_MAX))
-    };
     Timeouts {
         connect: given(said.connect).unwrap_or(otherwise.connect),
         list: match said.list.map(Delay::length) {
@@ -43,6 +47,11 @@ pub(super) fn freshness(ttl: Option<Delay>, stale_for: Option<Delay>, otherwise:
     }
 }
 
+fn given(duration: Option<api::Duration>) -> Option<Duration> {
+    let duration = Duration::from(duration?);
+    (!duration.is_zero()).then(|| duration.min(WAIT_MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -66,6 +75,22 @@ mod tests {
         ] {
             assert_eq!(of(list.clone()).list, expected, "{list}");
         }
+    }
+
+    #[test]
+    fn limits_are_only_what_is_said() {
+        let of = |said: Value| limits(Some(&serde_json::from_value(said).unwrap()));
+        assert_eq!(limits(None), Limits::default());
+        assert_eq!(
+            of(json!({"connect": "1s", "list": "1s", "call": "0s"})),
+            Limits::default()
+        );
+        let said = of(json!({"call": "3s", "resource": "90000h"}));
+        assert_eq!(said.call, Some(Duration::from_secs(3)));
+        assert_eq!(said.resource, Some(WAIT_MAX));
+        let over = said.over(Timeouts::default());
+        assert_eq!((over.call, over.resource), (said.call, WAIT_MAX));
+        assert_eq!(Limits::default().over(over), over);
     }
 
     #[test]

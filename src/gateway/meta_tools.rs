@@ -12,15 +12,15 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::bridge::{self, remote_search};
-use super::dispatch::Request;
 use super::message::Message;
+use super::request::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::search::Query;
 use crate::index::{Delegated, MetaTool, Target, findings};
 use crate::mcp::object::{self, ObjectWriter};
 use crate::mcp::printable::printable;
-use crate::mcp::{Envelope, Members, message, meta};
+use crate::mcp::{Envelope, Members, message, meta, passed};
 use crate::metrics::Outcome;
 
 /// Answers a call of one of the two.
@@ -36,23 +36,35 @@ pub(super) async fn call(federation: &Federation, request: Request<'_>, tool: Me
     };
     answered.unwrap_or_else(|mistake| Answer {
         outcome: Outcome::ToolError,
-        ..tell(federation, request, &mistake.to_string(), true)
+        ..tell(federation, request, &mistake.to_string(), true, &[])
     })
 }
 
-/// Lets the member run the tool that its own search told of and that no list has. `arguments` is a JSON object.
+/// Lets the member run the tool that its own search tells of and that no list has. `arguments` is a JSON object. `None`
+/// where the member does not tell of it.
 pub(super) async fn delegate(
     federation: &Federation,
     request: Request<'_>,
     delegated: &Delegated,
     arguments: &str,
-) -> Answer {
+) -> Option<Answer> {
     let Some(hops) = remote_search::next_hop(request.meta) else {
-        return Answer::failed(
-            request,
-            "gateways hand it round in circles; look at members with remoteSearch",
-        );
+        let text = "gateways hand it round in circles; look at members with remoteSearch";
+        return Some(Answer::failed(request, text));
     };
+    match remote_search::has(federation, delegated, hops).await {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => {
+            let member = federation.members.get(delegated.member);
+            let member = member.map_or("", |member| member.name.as_str());
+            let text = format!(
+                "member {member:?} does not say whether it has the tool: {}",
+                error.outline()
+            );
+            return Some(Answer::failed(request, &text));
+        }
+    }
     let mut own = Vec::new();
     let mut call = ObjectWriter::open(&mut own);
     call.string("name", &delegated.original);
@@ -65,7 +77,7 @@ pub(super) async fn delegate(
         needs_task: false,
     };
     let arguments = String::from_utf8_lossy(&own);
-    carry(federation, request, &target, &arguments, Some(hops)).await
+    Some(carry(federation, request, &target, &arguments, Some(hops)).await)
 }
 
 /// What a model did wrong, in words for it.
@@ -98,16 +110,34 @@ async fn search(federation: &Federation, request: Request<'_>, arguments: &Membe
     };
     let limit = federation.discovery.limits.of(asked);
     let (index, audience) = (&federation.index, request.audience);
+    let mut passed = passed::by_search(request.meta);
+    if passed.contains(&federation.mark) {
+        // It comes back from a member that asks this federation itself, which told all that it found already.
+        return Ok(tell(federation, request, &findings::told(&[]), false, &[]));
+    }
+    passed.push(federation.mark);
     let asking = remote_search::next_hop(request.meta).map(|hops| {
-        let question = remote_search::Question::new(&query, limit, hops);
+        let question = remote_search::Question::new(&query, limit, hops, &passed);
         index
             .searching_members(audience)
             .map(move |member| question.clone().ask(federation, request, member))
     });
     let remote = join_all(asking.into_iter().flatten()).await;
     let own = index.find(&Query::parse(&query), limit, audience, request.revision);
-    let found = findings::merged(own.into_iter().chain(remote.into_iter().flatten()), limit);
-    Ok(tell(federation, request, &findings::told(&found), false))
+    let mut found = own;
+    let mut absent: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();
+    let mut failed = Vec::new();
+    for answered in remote {
+        match answered {
+            Ok(remote) => found.extend(remote),
+            Err(remote_search::Absent(member)) => failed.push(member),
+        }
+    }
+    absent.extend(failed.iter().map(String::as_str));
+    absent.sort_unstable();
+    absent.dedup();
+    let found = findings::merged(found, limit);
+    Ok(tell(federation, request, &findings::told(&found), false, &absent))
 }
 
 async fn execute(federation: &Federation, request: Request<'_>, arguments: &Members<'_>) -> Result<Answer, Mistake> {
@@ -123,8 +153,10 @@ async fn execute(federation: &Federation, request: Request<'_>, arguments: &Memb
     if let Some(target) = index.target_for_models(&name, audience) {
         return Ok(carry(federation, request, target, parameters, None).await);
     }
-    if let Some(delegated) = index.delegated(&name, audience) {
-        return Ok(delegate(federation, request, &delegated, parameters).await);
+    if let Some(delegated) = index.delegated(&name, audience)
+        && let Some(answer) = delegate(federation, request, &delegated, parameters).await
+    {
+        return Ok(answer);
     }
     if let Some(absent) = federation.absent_owner(&name) {
         return Ok(Answer::failed(
@@ -189,14 +221,19 @@ fn rewritten(request: Request<'_>, tool: &str, arguments: &str, hops: Option<u32
     message::request_with(request.id.as_json(), request.method.as_str(), &out)
 }
 
-/// A result that is one text.
-fn tell(federation: &Federation, request: Request<'_>, text: &str, is_error: bool) -> Answer {
-    let content = json!([{"type": "text", "text": text}]);
-    let result = match is_error {
-        false => json!({"content": content}),
-        true => json!({"content": content, "isError": true}),
-    };
-    Answer::result(request, &result.to_string(), &federation.server_info)
+/// A result that is one text, which lacks what these members have.
+fn tell(federation: &Federation, request: Request<'_>, text: &str, is_error: bool, absent: &[&str]) -> Answer {
+    let mut out = Vec::new();
+    let mut result = ObjectWriter::open(&mut out);
+    result.member("content", &json!([{"type": "text", "text": text}]).to_string());
+    if is_error {
+        result.member("isError", "true");
+    }
+    if !absent.is_empty() {
+        result.member("_meta", &json!({meta::ABSENT_MEMBERS: absent}).to_string());
+    }
+    result.close();
+    Answer::result(request, &String::from_utf8_lossy(&out), &federation.server_info)
 }
 
 /// A number without a fraction, written in any way.

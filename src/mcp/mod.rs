@@ -13,6 +13,7 @@ pub mod elicitation;
 pub mod features;
 pub mod headers;
 pub mod input_required;
+mod log_level;
 pub mod message;
 pub mod meta;
 pub mod method;
@@ -32,6 +33,7 @@ pub mod toon;
 pub mod version;
 
 pub use features::Features;
+pub use log_level::LogLevel;
 pub use message::{Envelope, Id, Kind, MessageError};
 pub use method::Method;
 pub use object::Members;

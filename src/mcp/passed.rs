@@ -1,5 +1,6 @@
-//! Which federations the entries of a list have passed. Gateways tell each other beside their lists, so that those which
-//! are members of each other do not list what they gave away themselves, and come to rest. Ours, no part of the protocol.
+//! Which federations the entries of a list, or a search, have passed. Gateways tell each other beside their lists, so that
+//! those which are members of each other do not list what they gave away themselves, and come to rest; and beside their
+//! searches, so that nobody finds that either. Ours, no part of the protocol.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -72,6 +73,19 @@ impl Passed {
     }
 }
 
+/// The federations that a search with this `_meta` has passed, as far as it says so.
+pub fn by_search(meta: Option<&Members<'_>>) -> Vec<Mark> {
+    let said = meta.and_then(|meta| meta.get(meta::SEARCH_PASSED));
+    let marks: Vec<String> = said
+        .and_then(|said| serde_json::from_str(said.get()).ok())
+        .unwrap_or_default();
+    marks
+        .iter()
+        .take(MARKS_MAX)
+        .filter_map(|mark| Mark::parse(mark))
+        .collect()
+}
+
 /// Whether the client of a request with this `_meta` is a gateway, and wants to know.
 pub fn is_asked_for(meta: Option<&Members<'_>>) -> bool {
     let said = meta.and_then(|meta| meta.get(meta::CLIENT_INFO));
@@ -97,7 +111,7 @@ pub fn write<'e>(meta: &mut ObjectWriter<'_>, by: Mark, entries: impl Iterator<I
     said.close();
 }
 
-/// Most federations that an entry is known to have passed: longer chains serve nobody.
+/// Most federations that an entry, or a search, is known to have passed: longer chains serve nobody.
 const MARKS_MAX: usize = 32;
 
 #[cfg(test)]
@@ -147,6 +161,19 @@ mod tests {
             read(&format!(r#"{{"{KEY}":{{"by":{mark}}}}}"#)).unwrap().of("k").len(),
             1
         );
+    }
+
+    #[test]
+    fn a_search_has_passed_what_it_says_and_what_is_written_otherwise_says_nothing() {
+        let marks = ["a", "b"].map(|name| Mark::new("unique", name));
+        let read = |said: &str| by_search(Members::parse(&format!("{{\"{}\":{said}}}", meta::SEARCH_PASSED)).as_ref());
+        assert_eq!(read(&format!(r#"["{}","odd","{}"]"#, marks[0], marks[1])), marks);
+        for wrong in ["7", "{}", "[7]", r#""00000000000000aa""#] {
+            assert!(read(wrong).is_empty(), "{wrong}");
+        }
+        let many = vec![r#""00000000000000aa""#; 100].join(",");
+        assert_eq!(read(&format!("[{many}]")).len(), MARKS_MAX);
+        assert!(by_search(None).is_empty());
     }
 
     #[test]

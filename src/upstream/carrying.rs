@@ -16,14 +16,15 @@ use crate::index::Annotations;
 use crate::mcp::{Era, Method};
 
 impl Inner {
-    /// Whether the server did what it did not answer, nobody knows. So only what may be done twice is sent again, once.
-    pub(super) async fn call(&self, call: &Call<'_>) -> Result<Reply, Error> {
-        match self.call_once(call).await {
+    /// Carries `call`, which may take as long as `limit` says each time that it is sent. Whether the server did what it did
+    /// not answer, nobody knows. So only what may be done twice is sent again, once.
+    pub(super) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
+        match self.call_once(call, limit).await {
             Err(Error::CutOff) if self.may_be_repeated(call) => {
                 if let Some(ear) = &call.ear {
                     ear.begins_again();
                 }
-                Box::pin(self.call_once(call)).await
+                Box::pin(self.call_once(call, limit)).await
             }
             answer => answer,
         }
@@ -44,10 +45,9 @@ impl Inner {
             }
     }
 
-    async fn call_once(&self, call: &Call<'_>) -> Result<Reply, Error> {
+    async fn call_once(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
         let connection = self.standing().await?;
         if let Some(sharing) = lane_for(connection.holds(), &call.owner, call.features) {
-            let limit = self.limit(call.method);
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
             let is_in_doubt = match &answer {
                 Ok(reply) => reply.names_the_unknown() && call.expects_to_be_known(),
@@ -59,17 +59,19 @@ impl Inner {
             return answer;
         }
         // Sent again is only what the server did not take, so that nothing is done twice.
-        match self.send(&connection, call).await {
+        match self.send(&connection, call, limit).await {
             Err(Error::SessionLost) => {
                 let renewed = self.renewed(&connection).await?;
-                Box::pin(self.send(&renewed, call)).await
+                Box::pin(self.send(&renewed, call, limit)).await
             }
             Ok(reply)
                 if call.method == Method::ToolsCall
                     && connection.annotations() == Annotations::Binding
                     && reply.refuses_headers() =>
             {
-                Box::pin(self.send_as_annotated_now(call)).await.unwrap_or(Ok(reply))
+                Box::pin(self.send_as_annotated_now(call, limit))
+                    .await
+                    .unwrap_or(Ok(reply))
             }
             // Nobody is there, or a server of another era.
             Err(error @ (Error::Connect(_) | Error::Status(400 | 404 | 405))) => {
@@ -91,9 +93,9 @@ impl Inner {
 
     /// Reads the catalog again and sends `call` with the headers that the tool wants now. `None` if there is no such
     /// tool any more, or no way to know.
-    async fn send_as_annotated_now(&self, call: &Call<'_>) -> Option<Result<Reply, Error>> {
-        let limit = self.timeouts.word() + defaults::REREAD_PAUSE;
-        if !self.rereads.ask(&self.wake, limit).await {
+    async fn send_as_annotated_now(&self, call: &Call<'_>, limit: Option<Duration>) -> Option<Result<Reply, Error>> {
+        let patience = self.timeouts.word() + defaults::REREAD_PAUSE;
+        if !self.rereads.ask(&self.wake, patience).await {
             return None;
         }
         let catalog = self.state.borrow().catalog.clone()?;
@@ -103,19 +105,16 @@ impl Inner {
             param_headers: tool.param_headers.as_deref(),
             ..call.clone()
         };
-        Some(self.send(&connection, &call).await)
+        Some(self.send(&connection, &call, limit).await)
     }
 
-    async fn send(&self, connection: &Arc<Connection>, call: &Call<'_>) -> Result<Reply, Error> {
-        connection.call(call, true, self.limit(call.method)).await
-    }
-
-    fn limit(&self, method: Method) -> Option<Duration> {
-        match method {
-            Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead => Some(self.timeouts.resource),
-            _ if method.is_of_tasks() => Some(self.timeouts.resource),
-            _ => self.timeouts.call,
-        }
+    async fn send(
+        &self,
+        connection: &Arc<Connection>,
+        call: &Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Reply, Error> {
+        connection.call(call, true, limit).await
     }
 
     /// The connection that reads the catalog; waited for while it is made again.

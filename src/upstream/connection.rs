@@ -222,7 +222,7 @@ impl Connection {
                         resumes: false,
                         news: &self.known.news,
                     };
-                    drop(link.http.ask(&link.headers, question).await);
+                    drop(link.http.ask(link.headers.clone(), &link.headers, question).await);
                 }
                 Link::OldSse(old_sse) => drop(old_sse.request(id, body, None).await),
                 Link::Stdio(child) => drop(child.request(id, body, None).await),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::{HeaderMap, Uri};
 
 use crate::defaults;
+use crate::mcp::Method;
 
 /// Where a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,36 @@ pub struct Timeouts {
     pub resource: Duration,
 }
 
+/// How long single requests may take, where somebody says otherwise than the server's owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// As [`Timeouts::call`].
+    pub call: Option<Duration>,
+    /// As [`Timeouts::resource`].
+    pub resource: Option<Duration>,
+}
+
+impl Limits {
+    /// `otherwise`, but as is said here.
+    pub fn over(self, otherwise: Timeouts) -> Timeouts {
+        Timeouts {
+            call: self.call.or(otherwise.call),
+            resource: self.resource.unwrap_or(otherwise.resource),
+            ..otherwise
+        }
+    }
+}
+
 impl Timeouts {
+    /// How long a request of this method may take.
+    pub(super) fn of_request(&self, method: Method) -> Option<Duration> {
+        match method {
+            Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead => Some(self.resource),
+            _ if method.is_of_tasks() => Some(self.resource),
+            _ => self.call,
+        }
+    }
+
     /// What a server has to say that is as short as a page of a list, and that is never waited for without an end.
     pub fn word(&self) -> Duration {
         self.list.unwrap_or(defaults::LIST_TIMEOUT)

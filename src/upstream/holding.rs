@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::Owner;
 use super::capabilities::Capabilities;
 use super::connection::Connection;
-use super::endpoint::{Endpoint, Timeouts};
+use super::endpoint::{Endpoint, Limits, Timeouts};
 use super::error::Error;
 use super::known::Known;
 use super::lanes::Lanes;
@@ -27,12 +27,22 @@ use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
+use crate::seldom::Seldom;
 
 /// One server as the gateway holds it.
 #[derive(Debug)]
 pub struct Upstream {
     inner: Arc<Inner>,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: Arc<Task>,
+    /// How long requests that go by this are waited for.
+    timeouts: Timeouts,
+}
+
+/// What holds a server, as long as anybody has it.
+#[derive(Debug)]
+struct Task {
+    handle: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
 }
 
 /// What the task of a server and its calls share.
@@ -50,8 +60,8 @@ pub(super) struct Inner {
     pub(super) withholds_whole: bool,
     /// Whether its lists are read at all.
     pub(super) reads_lists: bool,
-    /// How many calls are under way; not counted where it is held for everybody.
-    at_work: Option<AtomicUsize>,
+    /// How many calls are under way, and how many subscriptions there are; not counted where it is held for everybody.
+    at_work: Option<Arc<AtomicUsize>>,
     /// What all connections to it have in common.
     pub(super) known: Arc<Known>,
     /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
@@ -66,6 +76,8 @@ pub(super) struct Inner {
     pub(super) wake: Notify,
     /// Who waits for the lists to be read.
     pub(super) rereads: Rereads,
+    /// When it was said last that its own search failed.
+    search_failures: Seldom,
     /// It is let go of.
     pub(super) stop: CancellationToken,
     /// What is counted of it.
@@ -80,10 +92,10 @@ impl Upstream {
 
     /// The same for one caller alone; tells then whether it [is at work](Self::is_at_work).
     pub fn start_for_caller(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
-        Self::begin(name, endpoint, terms, metrics, Some(AtomicUsize::new(0)))
+        Self::begin(name, endpoint, terms, metrics, Some(Arc::default()))
     }
 
-    /// Whether a call is under way, as far as it is held for one caller.
+    /// Whether a call is under way, or a resource subscribed to, as far as it is held for one caller.
     pub fn is_at_work(&self) -> bool {
         let at_work = self.inner.at_work.as_ref();
         at_work.is_some_and(|calls| calls.load(Ordering::Acquire) > 0)
@@ -94,7 +106,7 @@ impl Upstream {
         endpoint: Endpoint,
         terms: Terms,
         metrics: ServerMetrics,
-        at_work: Option<AtomicUsize>,
+        at_work: Option<Arc<AtomicUsize>>,
     ) -> Self {
         let Terms {
             timeouts,
@@ -122,14 +134,30 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
+            search_failures: Seldom::default(),
             stop,
             metrics,
         });
         inner.metrics.up(false);
         let task = tokio::spawn(supervise(Arc::clone(&inner)));
+        let task = Task {
+            handle: Mutex::new(Some(task)),
+            stop: inner.stop.clone(),
+        };
         Self {
             inner,
-            task: Mutex::new(Some(task)),
+            task: Arc::new(task),
+            timeouts,
+        }
+    }
+
+    /// The same server by the same connections, with other limits of single requests.
+    #[must_use]
+    pub fn within(&self, limits: Limits) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            task: Arc::clone(&self.task),
+            timeouts: limits.over(self.inner.timeouts),
         }
     }
 
@@ -152,6 +180,11 @@ impl Upstream {
     /// How long it is waited for where it finds something.
     pub fn search_timeout(&self) -> Duration {
         self.inner.timeouts.word()
+    }
+
+    /// When it was said last that its own search failed.
+    pub(crate) fn search_failures(&self) -> &Seldom {
+        &self.inner.search_failures
     }
 
     /// Most connections to it that calls may have of their own.
@@ -181,11 +214,12 @@ impl Upstream {
         }
         let notices = known.news.notices();
         let mut hold = Subscriptions::hold(known, by, uri)?;
-        timeout(self.inner.timeouts.resource, hold.accepted())
+        timeout(self.timeouts.resource, hold.accepted())
             .await
             .map_err(|_| SubscribeError::Timeout)??;
         self.inner.lanes.subscribed(&by.owner, hold.version()).await;
-        Ok(Subscription::new(hold, notices))
+        let gone = self.inner.stop.clone();
+        Ok(Subscription::new(hold, notices, gone, self.inner.begin_work()))
     }
 
     /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Where the server does not
@@ -193,12 +227,13 @@ impl Upstream {
     /// `timeouts.resource` for each. `None` where it knows none of them.
     pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner) -> Option<TaskChanges> {
         let inner = Arc::clone(&self.inner);
-        let (stop, limit) = (inner.stop.clone(), inner.timeouts.resource);
+        let (stop, limit) = (inner.stop.clone(), self.timeouts.resource);
+        let at_work = inner.begin_work();
         let connect = move || {
             let inner = Arc::clone(&inner);
             async move { inner.standing().await }
         };
-        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop)).await;
+        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop, at_work)).await;
         if let Ok(Some(changes)) = told {
             return Some(changes);
         }
@@ -214,8 +249,8 @@ impl Upstream {
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
-        let _at_work = self.inner.at_work.as_ref().map(AtWork::begin);
-        let reply = self.inner.call(&call).await;
+        let _at_work = self.inner.begin_work();
+        let reply = self.inner.call(&call, self.timeouts.of_request(call.method)).await;
         // Arguments that cannot be sent are the client's affair: the server was not asked.
         if !matches!(reply, Err(Error::Arguments(_))) {
             self.inner.metrics.request(reply.is_ok(), started.elapsed());
@@ -241,7 +276,7 @@ impl Upstream {
     /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
-        let task = self.task.lock().map_or(None, |mut task| task.take());
+        let task = self.task.handle.lock().map_or(None, |mut task| task.take());
         if let Some(task) = task
             && let Err(error) = task.await
         {
@@ -250,24 +285,26 @@ impl Upstream {
     }
 }
 
-/// A call under way, until this is dropped.
-struct AtWork<'a>(&'a AtomicUsize);
+/// Something that a server is held for, until this is dropped.
+#[derive(Debug)]
+pub(super) struct AtWork(Arc<AtomicUsize>);
 
-impl<'a> AtWork<'a> {
-    fn begin(calls: &'a AtomicUsize) -> Self {
-        calls.fetch_add(1, Ordering::AcqRel);
-        Self(calls)
+impl Inner {
+    pub(super) fn begin_work(&self) -> Option<AtWork> {
+        let at_work = self.at_work.as_ref()?;
+        at_work.fetch_add(1, Ordering::AcqRel);
+        Some(AtWork(Arc::clone(at_work)))
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Drop for Upstream {
+impl Drop for Task {
     fn drop(&mut self) {
-        self.inner.stop.cancel();
+        self.stop.cancel();
     }
 }

@@ -14,7 +14,7 @@ use super::caller::Owner;
 use super::connection::{Connection, Link};
 use super::error::Error;
 use super::event_stream::EventStream;
-use super::holding::Inner;
+use super::holding::{AtWork, Inner};
 use super::http::{Opened, routing_headers};
 use super::request::Reply;
 use super::supervise::jittered;
@@ -47,11 +47,13 @@ pub struct TaskNews {
 }
 
 impl TaskChanges {
-    /// Asks the server behind what `connect` gives to tell of `tasks`. `None` where it tells of none.
+    /// Asks the server behind what `connect` gives to tell of `tasks`, until `stop` is cancelled. `None` where it tells of
+    /// none.
     pub(super) async fn listen<F>(
         connect: impl Fn() -> F + Send + Sync + 'static,
         tasks: Vec<String>,
         stop: CancellationToken,
+        at_work: Option<AtWork>,
     ) -> Option<Self>
     where
         F: Future<Output = Result<Arc<Connection>, Error>> + Send + 'static,
@@ -61,17 +63,17 @@ impl TaskChanges {
             return None;
         }
         let again = accepted.clone();
-        Some(Self::reading(accepted, stop, |sender| {
+        Some(Self::reading(accepted, stop, at_work, |sender| {
             keep(events, connect, again, sender)
         }))
     }
 
     /// Looks at `tasks` of `owner` until they are over. `None` where the server behind `inner` knows none of them.
     pub(super) async fn look(inner: Arc<Inner>, owner: Owner, tasks: Vec<String>) -> Option<Self> {
-        let stop = inner.stop.clone();
+        let (stop, at_work) = (inner.stop.clone(), inner.begin_work());
         let looks = Looks::first(inner, owner, tasks).await;
         let accepted = looks.tasks();
-        (!accepted.is_empty()).then(|| Self::reading(accepted, stop, |sender| looks.keep(sender)))
+        (!accepted.is_empty()).then(|| Self::reading(accepted, stop, at_work, |sender| looks.keep(sender)))
     }
 
     /// What has become of one of the tasks. `None` once the server is let go of.
@@ -82,6 +84,7 @@ impl TaskChanges {
     fn reading<F>(
         accepted: Vec<String>,
         stop: CancellationToken,
+        at_work: Option<AtWork>,
         read: impl FnOnce(mpsc::Sender<TaskNews>) -> F,
     ) -> Self
     where
@@ -90,6 +93,7 @@ impl TaskChanges {
         let (sender, arriving) = mpsc::channel(defaults::TASK_CHANGES_QUEUE);
         let reading = read(sender);
         let reading = async move {
+            let _at_work = at_work;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = reading => {}

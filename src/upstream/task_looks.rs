@@ -162,7 +162,11 @@ async fn ask(inner: &Arc<Inner>, owner: &Owner, task: &str, method: Method) -> R
         ear: None,
         fanout: Fanout::No,
     };
-    let asked = timeout(defaults::TASK_POLL_TIMEOUT, inner.call(&call)).await;
+    let asked = timeout(
+        defaults::TASK_POLL_TIMEOUT,
+        inner.call(&call, inner.timeouts.of_request(call.method)),
+    )
+    .await;
     asked.map_err(|_| Error::Timeout {
         operation: method.as_str(),
         after: defaults::TASK_POLL_TIMEOUT,

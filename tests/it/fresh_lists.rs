@@ -192,6 +192,35 @@ async fn a_failure_is_not_kept_and_the_next_reading_counts() {
 }
 
 #[tokio::test]
+async fn members_that_limit_their_calls_share_one_connection_under_the_servers_name() {
+    let tools = Tools::default();
+    let listed = tools.clone();
+    let server = Upstream::start(move |seen| match seen.method() {
+        "tools/call" => Answer::Hang,
+        _ => upstream::modern(seen, &listed.list()),
+    })
+    .await;
+    tools.add("first");
+    let members = json!([
+        {"name": "hasty", "server": {"name": "s"}, "prefix": "hasty", "timeouts": {"call": "300ms", "resource": "1s"}},
+        {"name": "hastier", "server": {"name": "s"}, "prefix": "hastier", "timeouts": {"call": "200ms"}},
+        {"name": "calm", "server": {"name": "s"}, "prefix": "calm"},
+    ]);
+    let gateway = TestGateway::ready_with(&[("s", server.address)], json!({"members": members})).await;
+    assert_eq!(server.seen_of("tools/list").len(), 1, "they are read once for all");
+    for (member, limit) in [("hasty", "300ms"), ("hastier", "200ms")] {
+        let called = gateway
+            .modern("tools/call", json!({"name": format!("{member}__first")}))
+            .await;
+        let message = called["error"]["message"].as_str().unwrap();
+        assert!(message.contains(limit), "{called}");
+    }
+    let calm = gateway.modern("tools/call", json!({"name": "calm__first"}));
+    assert!(tokio::time::timeout(Duration::from_millis(900), calm).await.is_err());
+    assert_eq!(server.seen_of("tools/list").len(), 1);
+}
+
+#[tokio::test]
 async fn a_member_has_lists_as_fresh_and_waits_as_long_as_it_says_itself() {
     let tools = Tools::default();
     let listed = tools.clone();
@@ -223,6 +252,11 @@ async fn a_member_has_lists_as_fresh_and_waits_as_long_as_it_says_itself() {
     tools.add("second");
     let now = until(&["hasty__second"]).await;
     assert!(!now.contains("calm__second"), "they are fresh for it");
+    // What a member says otherwise is nothing that a series is called by.
+    let page = gateway.metrics_page();
+    let servers = page.lines().filter(|line| line.contains("server=\""));
+    let strange: Vec<&str> = servers.filter(|line| !line.contains("server=\"default/s\"")).collect();
+    assert!(strange.is_empty(), "{strange:?}");
 
     let called = gateway.modern("tools/call", json!({"name": "hasty__first"})).await;
     let message = called["error"]["message"].as_str().unwrap();

@@ -18,7 +18,7 @@ pub struct Access {
     /// Everyone who reaches the gateway may connect, without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<Anonymous>,
-    /// Who presents an API key may connect, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
+    /// Who presents an API key may connect, as `X-API-Key: KEY` or, without that header, as `Authorization: Bearer KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeys>,
     /// What whom may see and use. Without any rule everyone who may connect sees everything; with rules, only what a

@@ -1,12 +1,11 @@
 //! The members of a federation, and what of them it shows.
 
-use std::collections::BTreeMap;
-
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::delay::{Delay, delay};
+use crate::api::selector::LabelSelector;
 use crate::api::server::Timeouts;
 
 /// One or more servers inside a federation.
@@ -80,10 +79,12 @@ pub struct Member {
     /// True: tools that have a user interface (MCP Apps) are left out, and `ui:` resources are not read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_apps: bool,
-    /// How long the gateway waits for the server here; what is absent is as the server's own timeouts say.
+    /// How long the gateway waits for the server here; what is absent is as the server's own timeouts say. Of a server
+    /// that runs as a process, which is one for all its members, only call and resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
-    /// How fresh the lists of the server are kept here; what is absent is as the server's own cache says.
+    /// How fresh the lists of the server are kept here; what is absent is as the server's own cache says. Not of a server
+    /// that runs as a process, which is one for all its members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<MemberCache>,
 }
@@ -200,33 +201,6 @@ pub struct ServerRef {
     pub namespace: Option<String>,
 }
 
-/// Labels that an object must have; an empty selector matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LabelSelector {
-    /// Every one of these labels must be there with this value.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "labels")]
-    pub match_labels: BTreeMap<String, String>,
-}
-
-impl LabelSelector {
-    /// Whether `labels` has every label asked for.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
-    }
-}
-
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "object",
-        "maxProperties": 32,
-        "additionalProperties": {"type": "string", "maxLength": 63}
-    })
 }

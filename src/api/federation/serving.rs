@@ -198,7 +198,8 @@ pub struct Limits {
     #[schemars(range(min = 0, max = 100_000))]
     pub page_size: Option<i32>,
     /// Catalogs of callers' own (cache.identity: User of a server) and connections for them that are kept at a time, in
-    /// each replica; the one that was used least recently goes first. Default 1024.
+    /// each replica; the one that was used least recently goes first, and what is used only where its key has more
+    /// than a fourth of them. Default 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub cache_entries: Option<i32>,

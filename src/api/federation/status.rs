@@ -49,7 +49,7 @@ pub struct MemberStatus {
     /// Tools it contributes.
     #[serde(default)]
     pub tools: i64,
-    /// What of it is left out, and why.
+    /// What of it does not hold as it is said, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Why it is not ready.
@@ -110,8 +110,8 @@ pub struct Clash {
     pub list: String,
     /// The name or URI.
     pub name: String,
-    /// The members that have it, first the one that is reached by it, of those that a client may see; all are reached by
-    /// their prefixes where those are put before names that clash. Once for each of its tools stands a member that calls
-    /// several of them so.
+    /// The members that have it, at most 100 of them, first the one that is reached by it, of those that a client may see;
+    /// all are reached by their prefixes where those are put before names that clash. Once for each of its tools stands a
+    /// member that calls several of them so.
     pub members: Vec<String>,
 }

@@ -35,6 +35,11 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         self.slots.values().map(|slot| &slot.value)
     }
 
+    /// All values with what each weighs, in no order.
+    pub(super) fn weighed(&self) -> impl Iterator<Item = (&V, usize)> {
+        self.slots.values().map(|slot| (&slot.value, slot.weight))
+    }
+
     /// The value of `key`, which is used by this.
     pub(super) fn get(&mut self, key: &K) -> Option<&V> {
         let slot = self.slots.get_mut(key)?;
@@ -78,11 +83,17 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         Some(slot.value)
     }
 
-    /// Takes out what was used least recently, of what is of the least `worth`.
-    pub(super) fn remove_oldest<W: Ord>(&mut self, worth: impl Fn(&V) -> W) -> Option<V> {
-        let worth = |key: &&K| self.slots.get(*key).map(|slot| worth(&slot.value));
-        // Of several that are worth the same the first.
-        let oldest = self.order.values().min_by_key(worth).cloned()?;
+    /// Takes out what was used least recently, of what is of the least `worth`; what is of none stays.
+    pub(super) fn remove_oldest<W: Ord>(&mut self, worth: impl Fn(&V) -> Option<W>) -> Option<V> {
+        let oldest = {
+            let known = self.order.values().filter_map(|key| {
+                let slot = self.slots.get(key)?;
+                Some((worth(&slot.value)?, key))
+            });
+            // Of several that are worth the same the first.
+            let (_, oldest) = known.min_by(|(a, _), (b, _)| a.cmp(b))?;
+            oldest.clone()
+        };
         self.remove(&oldest)
     }
 
@@ -122,17 +133,18 @@ mod tests {
         let mut recent = abc();
         assert_eq!(recent.get(&"a"), Some(&1));
         assert_eq!(recent.peek(&"b"), Some(&2));
-        let order: Vec<u8> = std::iter::from_fn(|| recent.remove_oldest(|_| 0)).collect();
+        let order: Vec<u8> = std::iter::from_fn(|| recent.remove_oldest(|_| Some(0))).collect();
         assert_eq!(order, [2, 3, 1]);
         assert_eq!((recent.len(), recent.weight()), (0, 0));
     }
 
     #[test]
-    fn what_is_worth_more_is_spared_as_long_as_there_is_anything_else() {
+    fn what_is_worth_more_is_spared_as_long_as_there_is_anything_else_and_what_may_not_go_for_good() {
         let mut recent = abc();
-        let worth = |value: &u8| *value < 3;
+        let worth = |value: &u8| Some(*value < 3);
         assert_eq!(recent.remove_oldest(worth), Some(3));
-        assert_eq!(recent.remove_oldest(worth), Some(1));
+        assert_eq!(recent.remove_oldest(|value| (*value > 1).then_some(0)), Some(2));
+        assert_eq!(recent.remove_oldest(|value| (*value > 1).then_some(0)), None);
     }
 
     #[test]

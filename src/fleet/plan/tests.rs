@@ -1,5 +1,13 @@
-use super::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+
+use super::*;
+use crate::api::federation::Member;
+use crate::api::server::AllowedNamespaces;
+use crate::fleet::{Unresolved, member_plan};
+use crate::upstream::{Endpoint, Limits, Terms};
 
 fn server(name: &str) -> ServerInput {
     let unresolved = Unresolved {
@@ -49,7 +57,7 @@ fn skills_are_offered_by_default_where_a_prefix_can_stand_in_their_uris() {
     let skills = |said: Value| {
         let member: Member = serde_json::from_value(said).unwrap();
         let prefix = member.prefix.clone().unwrap_or_else(|| "server".to_owned());
-        skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
+        member_plan::skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
     };
     assert_eq!(skills(json!({"name": "m"})), Ok(Some("server".into())));
     assert_eq!(skills(json!({"name": "m", "prefix": "a-1"})), Ok(Some("a-1".into())));
@@ -166,4 +174,63 @@ fn who_has_a_federation_refreshed_has_its_members_refreshed_and_no_others() {
     };
     assert_eq!(planned(None), [1, 1]);
     assert_eq!(planned(Some("now")), [2, 1]);
+}
+
+#[test]
+fn a_process_is_held_once_whatever_its_members_say_of_times() {
+    let endpoints = [
+        Endpoint::Stdio(crate::upstream::StdioCommand {
+            program: "serve".into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+        }),
+        Endpoint::Http(crate::upstream::HttpEndpoint {
+            url: "http://a.example/mcp".parse().unwrap(),
+            headers: Default::default(),
+        }),
+    ];
+    let [process, remote] = endpoints.map(|endpoint| {
+        let members = json!([
+            {"name": "plain", "server": {"name": "s"}},
+            {"name": "hasty", "server": {"name": "s"}, "prefix": "h", "timeouts": {"call": "1s", "resource": "2s"}},
+            {"name": "own", "server": {"name": "s"}, "prefix": "o", "timeouts": {"list": "1s"}, "cache": {"ttl": "5s"}},
+        ]);
+        plan(&PlanInput {
+            servers: vec![ServerInput {
+                endpoint: Ok(endpoint),
+                ..server("s")
+            }],
+            federations: vec![FederationInput {
+                key: ObjectKey::new("team", "fed"),
+                uid: None,
+                spec: serde_json::from_value(json!({"members": members})).unwrap(),
+                access: Access::Anonymous,
+                refresh: None,
+                skills: SkillsPlan::default(),
+            }],
+            namespaces: BTreeMap::new(),
+        })
+    });
+    let of = |plan: &FleetPlan, name: &str| {
+        let mut members = plan.federations.values().flat_map(|federation| &federation.members);
+        members.find(|member| member.name == name).cloned().unwrap()
+    };
+    for plan in [&process, &remote] {
+        let (plain, hasty) = (of(plan, "plain"), of(plan, "hasty"));
+        assert_eq!(
+            hasty.upstream(),
+            plain.upstream(),
+            "its calls are limited, and nothing else"
+        );
+        assert_eq!(plain.limits, Limits::default());
+        assert_eq!(hasty.limits.call, Some(Duration::from_secs(1)));
+        assert_eq!(hasty.limits.resource, Some(Duration::from_secs(2)));
+        assert_eq!((plain.note(), hasty.note()), (None, None));
+    }
+    assert_eq!((process.servers.len(), remote.servers.len()), (1, 2));
+    let note = of(&process, "own").note().unwrap();
+    assert!(note.contains("one process for all members"), "{note}");
+    assert_eq!(of(&remote, "own").note(), None);
+    assert_eq!(of(&remote, "own").upstream().to_string(), "team/s (own times)");
 }

@@ -9,10 +9,10 @@ use futures::future::join_all;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::asks::Asks;
-use super::{Arrived, Hop, questions};
+use super::hop::{Arrived, Hop};
 use crate::defaults;
 use crate::gateway::answer::Answer;
+use crate::gateway::conversations::{Asks, questions};
 use crate::gateway::line::Line;
 use crate::gateway::relay::Relay;
 use crate::gateway::session::SessionId;
@@ -32,7 +32,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         revision: request.revision,
         features: features.clone(),
         out: out.clone(),
-        asks: Arc::clone(&request.bridge.asks),
+        asks: Arc::clone(&request.conversations.asks),
         pages: Arc::default(),
     });
     let features = if client.is_some() { features } else { features.silent() };

@@ -1,29 +1,38 @@
 //! The search of a member's own, asked for a client.
 
+use std::time::Duration;
+
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::defaults;
-use crate::fleet::Federation;
-use crate::gateway::dispatch::Request;
-use crate::index::MetaTool;
+use crate::fleet::{Federation, Member};
+use crate::gateway::request::Request;
 use crate::index::findings::Finding;
-use crate::mcp::{Features, Members, Method, meta, object};
+use crate::index::{Delegated, MetaTool};
+use crate::mcp::{Features, Mark, Members, Method, meta, object};
 use crate::upstream::{Body, Call, Fanout, Owner, Reply, TaskCall, Upstream};
 
-/// What members are asked. Nothing in it tells who asks.
+/// What members are asked. Nothing in it tells which client asks.
 #[derive(Clone, Debug)]
 pub(in crate::gateway) struct Question {
     params: String,
     limit: usize,
+    patience: Duration,
 }
+
+/// A member whose search is of no use now, by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::gateway) struct Absent(pub(in crate::gateway) String);
 
 /// Why a member's search is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum SearchError {
+pub(in crate::gateway) enum SearchError {
     #[error("it did not answer in time")]
     Timeout,
+    #[error("it has no server")]
+    Unheld,
     #[error(transparent)]
     Upstream(#[from] crate::upstream::Error),
     #[error("it answered with an error")]
@@ -40,53 +49,94 @@ pub(in crate::gateway) fn next_hop(own: Option<&Members<'_>>) -> Option<u32> {
     (next <= defaults::SEARCH_HOPS_MAX).then_some(next)
 }
 
+/// How long members are waited for as hop number `hops`.
+fn patience(hops: u32) -> Duration {
+    defaults::SEARCH_TIMEOUT.saturating_sub(defaults::SEARCH_HOP_TIMEOUT * hops.saturating_sub(1))
+}
+
+/// Whether the member has the tool `delegated` and lets models run it by its name, as its own search tells: a name that
+/// nobody was ever told is not passed on.
+///
+/// # Errors
+/// Its search does not tell.
+pub(in crate::gateway) async fn has(
+    federation: &Federation,
+    delegated: &Delegated,
+    hops: u32,
+) -> Result<bool, SearchError> {
+    let member = federation.members.get(delegated.member).ok_or(SearchError::Unheld)?;
+    let question = Question::new(
+        &delegated.original,
+        defaults::SEARCH_RESULTS_MAX,
+        hops,
+        &[federation.mark],
+    );
+    let text = question.answered_by(federation, member).await?;
+    Ok(federation.index.is_found(delegated, &text))
+}
+
 impl Question {
-    /// Asks for `limit` tools that fit `query`, as hop number `hops`.
-    pub(in crate::gateway) fn new(query: &str, limit: usize, hops: u32) -> Self {
+    /// Asks for `limit` tools that fit `query`, as hop number `hops` after these federations.
+    pub(in crate::gateway) fn new(query: &str, limit: usize, hops: u32, passed: &[Mark]) -> Self {
+        let passed: Vec<String> = passed.iter().map(Mark::to_string).collect();
         let params = json!({
             "name": MetaTool::Search.name(),
             "arguments": {"query": query, "max_results": limit},
-            "_meta": {meta::SEARCH_HOPS: hops},
+            "_meta": {meta::SEARCH_HOPS: hops, meta::SEARCH_PASSED: passed},
         });
         Self {
             params: params.to_string(),
             limit,
+            patience: patience(hops),
         }
     }
 
-    /// What the member in this place finds; nothing where it fails, which is counted.
+    /// What the member in this place finds.
+    ///
+    /// # Errors
+    /// It fails or takes too long, which is counted and, now and then, logged.
     pub(in crate::gateway) async fn ask(
         self,
         federation: &Federation,
         request: Request<'_>,
         place: usize,
-    ) -> Vec<Finding> {
+    ) -> Result<Vec<Finding>, Absent> {
         let Some(member) = federation.members.get(place) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        let Some(upstream) = &member.upstream else {
-            return Vec::new();
-        };
-        let answered = self.put_to(upstream).await;
-        let text = answered.as_ref().map_err(Clone::clone).and_then(text_of);
-        match text {
+        if member.upstream.is_none() {
+            return Err(Absent(member.name.clone()));
+        }
+        match self.answered_by(federation, member).await {
             Ok(text) => {
                 let found = federation
                     .index
                     .found_by(place, &text, self.limit, request.audience, request.revision);
-                found.unwrap_or_default()
+                Ok(found.unwrap_or_default())
             }
-            Err(error) => {
-                federation.metrics.remote_search_failed(&member.name, error.reason());
-                tracing::debug!(
+            Err(_) => Err(Absent(member.name.clone())),
+        }
+    }
+
+    /// The text that `member` answers with; that it fails is counted and, now and then, logged.
+    async fn answered_by(&self, federation: &Federation, member: &Member) -> Result<String, SearchError> {
+        let answered = match &member.upstream {
+            Some(upstream) => self.put_to(upstream).await.and_then(|reply| text_of(&reply)),
+            None => Err(SearchError::Unheld),
+        };
+        if let Err(error) = &answered {
+            federation.metrics.remote_search_failed(&member.name, error.reason());
+            let failures = member.upstream.as_ref().map(|upstream| upstream.search_failures());
+            if failures.is_some_and(|it| it.is_due(Instant::now(), defaults::SEARCH_FAILURE_PAUSE)) {
+                tracing::warn!(
                     federation = federation.name,
                     member = member.name,
                     reason = error.reason(),
-                    "a member's own search failed: {error}"
+                    "a member's own search is of no use: {error}"
                 );
-                Vec::new()
             }
         }
+        answered
     }
 
     async fn put_to(&self, upstream: &Upstream) -> Result<Reply, SearchError> {
@@ -106,7 +156,8 @@ impl Question {
             ear: None,
             fanout: Fanout::No,
         };
-        let answered = timeout(upstream.search_timeout(), upstream.call(call)).await;
+        let patience = self.patience.min(upstream.search_timeout());
+        let answered = timeout(patience, upstream.call(call)).await;
         Ok(answered.map_err(|_| SearchError::Timeout)??)
     }
 }
@@ -130,10 +181,19 @@ fn text_of(reply: &Reply) -> Result<String, SearchError> {
 }
 
 impl SearchError {
+    /// What happened, without words of others.
+    pub(in crate::gateway) fn outline(&self) -> String {
+        match self {
+            Self::Upstream(error) => error.outline(),
+            Self::Timeout | Self::Unheld | Self::Refused | Self::Malformed => format!("its own search: {self}"),
+        }
+    }
+
     /// One CamelCase word for metrics.
     fn reason(&self) -> &'static str {
         match self {
             Self::Timeout => "Timeout",
+            Self::Unheld => "NotConnected",
             Self::Upstream(error) => error.reason(),
             Self::Refused => "Refused",
             Self::Malformed => "ProtocolError",
@@ -146,6 +206,13 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn whoever_is_asked_by_a_gateway_waits_less_long_than_that_one() {
+        let all: Vec<Duration> = (1..=defaults::SEARCH_HOPS_MAX).map(patience).collect();
+        assert!(all.is_sorted_by(|one, further| one > further), "{all:?}");
+        assert!(all.iter().all(|patience| !patience.is_zero()));
+    }
 
     #[test]
     fn a_search_goes_so_far_and_no_further() {

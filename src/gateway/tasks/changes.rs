@@ -9,12 +9,14 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, unfold};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
+use super::errand::{encoded, find};
 use super::kept::detail_of;
-use super::{Found, Keeper, Route, encoded};
 use crate::defaults;
 use crate::fleet::Member;
-use crate::gateway::bridge::{Kept, KeptTold};
+use crate::gateway::conversations::kept::{Kept, Told as KeptTold};
+use crate::gateway::task_name::{Found, Keeper};
 use crate::gateway::viewer::Standing;
 use crate::gateway::visit::Visit;
 use crate::index::skills::rewrite;
@@ -45,24 +47,31 @@ enum What {
 }
 
 impl Changes {
-    /// Asks the servers to tell of the tasks that the client calls by these `names`, and gives those of which they do, and
-    /// those that are kept here.
-    pub(in crate::gateway) async fn of(visit: &Visit, audience: Audience, names: &[String]) -> (Self, Vec<String>) {
-        let (wanted, kept) = by_keeper(visit, audience, names);
+    /// Asks the servers to tell of the tasks that the client of this `standing` calls by these `names`, and gives those of
+    /// which they do, and those that are kept here.
+    pub(in crate::gateway) async fn of(visit: &Visit, standing: &Standing, names: &[String]) -> (Self, Vec<String>) {
+        let (wanted, kept) = by_keeper(visit, standing.audience(&visit.federation), names);
         let owner = visit.principal.name();
         let owner = owner.map_or(Owner::Nobody, |name| Owner::Principal(name.into()));
-        let asked = wanted.into_values().map(async |(member, upstream, tasks)| {
+        let answers = wanted.into_values().map(async |(member, upstream, tasks)| {
             let names = tasks.keys().cloned().collect();
             let changes = upstream.task_changes(names, owner.clone()).await?;
             Some((changes, member.skills.clone(), tasks))
         });
         let (mut all, mut accepted) = (SelectAll::new(), Vec::new());
-        for (changes, skills, tasks) in join_all(asked).await.into_iter().flatten() {
+        for (changes, skills, tasks) in join_all(answers).await.into_iter().flatten() {
             let names = changes.accepted.iter().filter_map(|task| tasks.get(task));
             accepted.extend(names.map(|(name, _)| name.clone()));
-            all.push(told(changes, skills, tasks));
+            let telling = Telling {
+                changes,
+                skills,
+                names: tasks,
+                owner: owner.clone(),
+                standing: standing.clone(),
+            };
+            all.push(telling.told());
         }
-        let tasks = &visit.shared.bridge.kept;
+        let tasks = &visit.shared.conversations.kept;
         for known in kept {
             let (name, found) = &known.0;
             if let Some(changes) = tasks.changes(&found.task) {
@@ -71,7 +80,8 @@ impl Changes {
             }
         }
         // In the order in which the client named them.
-        let accepted = names.iter().filter(|name| accepted.contains(name)).cloned().collect();
+        let asked = names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX);
+        let accepted = asked.filter(|name| accepted.contains(name)).cloned().collect();
         (Self(all), accepted)
     }
 
@@ -126,7 +136,7 @@ fn by_keeper<'v>(
     let federation = &visit.federation;
     let (mut wanted, mut kept) = (BTreeMap::new(), Vec::new());
     for name in names.iter().take(defaults::TASK_SUBSCRIPTIONS_MAX) {
-        let found = Route::find(name, federation, &visit.principal, &visit.shared.bridge);
+        let found = find(name, federation, &visit.principal, &visit.shared.conversations);
         let member = found.as_ref().and_then(|found| found.member(federation, audience));
         let Some((found, member)) = found.as_ref().zip(member) else {
             continue;
@@ -155,23 +165,62 @@ type Names = BTreeMap<String, Named>;
 /// A member, its server, and the tasks of it.
 type Wanted<'v> = (&'v Member, &'v Upstream, Names);
 
-fn told(changes: TaskChanges, skills: Option<SkillPrefix>, names: Names) -> BoxStream<'static, Change> {
-    let next = async |(mut changes, skills, names): (TaskChanges, Option<SkillPrefix>, Names)| {
+/// What one server tells of the tasks of a subscription: whoever takes the place of the upstream that told of them first
+/// is asked in turn.
+struct Telling {
+    changes: TaskChanges,
+    skills: Option<SkillPrefix>,
+    names: Names,
+    owner: Owner,
+    standing: Standing,
+}
+
+impl Telling {
+    fn told(self) -> BoxStream<'static, Change> {
+        let next = async |mut telling: Self| telling.next().await.map(|change| (change, telling));
+        unfold(self, next).boxed()
+    }
+
+    async fn next(&mut self) -> Option<Change> {
         loop {
-            let news = changes.next().await?;
-            let name = Task::read(&news.task, news.kind).and_then(|task| names.get(&*task.id).cloned());
+            let Some(news) = self.changes.next().await else {
+                self.renew().await?;
+                continue;
+            };
+            let name = Task::read(&news.task, news.kind).and_then(|task| self.names.get(&*task.id).cloned());
             if let Some((name, found)) = name {
-                let change = Change {
+                return Some(Change {
                     name,
                     found,
-                    skills: skills.clone(),
+                    skills: self.skills.clone(),
                     what: What::Told(news),
-                };
-                return Some((change, (changes, skills, names)));
+                });
             }
         }
-    };
-    unfold((changes, skills, names), next).boxed()
+    }
+
+    /// Asks the upstream that the server has now. `None` once the federation is served no longer.
+    async fn renew(&mut self) -> Option<()> {
+        let mut pause = defaults::RETRY_MIN;
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(defaults::RETRY_MAX);
+            let federation = self.standing.settled().await?;
+            let audience = self.standing.audience(&federation);
+            let member = self
+                .names
+                .values()
+                .find_map(|(_, found)| found.member(&federation, audience));
+            let Some(upstream) = member.and_then(|member| member.upstream.as_ref()) else {
+                continue;
+            };
+            let names = self.names.keys().cloned().collect();
+            if let Some(changes) = upstream.task_changes(names, self.owner.clone()).await {
+                self.changes = changes;
+                return Some(());
+            }
+        }
+    }
 }
 
 /// What becomes of a task that is kept here, and what it is already if it does not just go on.
