@@ -40,6 +40,18 @@ impl Answer {
         )
     }
 
+    /// Its method is not served here, which each era is told in its own way.
+    pub(super) fn not_served(request: Request<'_>) -> Self {
+        let status = match request.revision.era() {
+            Era::Legacy => StatusCode::OK,
+            Era::Modern => StatusCode::NOT_FOUND,
+        };
+        Self {
+            status,
+            ..Self::refused(request, &RpcError::method_not_found(request.method.as_str()))
+        }
+    }
+
     /// It cannot be carried out, through no fault of the client.
     pub(super) fn failed(request: Request<'_>, text: &str) -> Self {
         let text = format!("{} failed: {text}", request.method.as_str());

@@ -1,6 +1,5 @@
 //! `completion/complete`: whoever owns the prompt or the template completes its arguments.
 
-use http::StatusCode;
 use serde_json::json;
 
 use super::answer::Answer;
@@ -8,20 +7,12 @@ use super::bridge;
 use super::request::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
-use crate::mcp::{Era, Members, RpcError};
+use crate::mcp::{Members, RpcError};
 
 /// Carries out a completion for a client of `federation`.
 pub(super) async fn complete(federation: &Federation, request: Request<'_>) -> Answer {
     if !federation.offers.completions {
-        let error = RpcError::method_not_found(request.method.as_str());
-        let status = match request.revision.era() {
-            Era::Legacy => StatusCode::OK,
-            Era::Modern => StatusCode::NOT_FOUND,
-        };
-        return Answer {
-            status,
-            ..Answer::refused(request, &error)
-        };
+        return Answer::not_served(request);
     }
     let target = match owner(federation, request) {
         Ok(target) => target,

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use http::StatusCode;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -48,15 +47,7 @@ pub(super) async fn get(federation: &Federation, request: Request<'_>) -> Answer
 /// Carries out `resources/directory/read`.
 pub(super) async fn directory(federation: &Federation, request: Request<'_>) -> Answer {
     if federation.offers.skills != Skills::WithDirectories {
-        let error = RpcError::method_not_found(request.method.as_str());
-        let status = match request.revision.era() {
-            Era::Legacy => StatusCode::OK,
-            Era::Modern => StatusCode::NOT_FOUND,
-        };
-        return Answer {
-            status,
-            ..Answer::refused(request, &error)
-        };
+        return Answer::not_served(request);
     }
     let Some(uri) = request.params.string("uri").filter(|uri| !uri.is_empty()) else {
         return without_uri(request);

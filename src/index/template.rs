@@ -46,7 +46,8 @@ impl Template {
     /// The values of the variables in `uri`, in the order of the template and as they stand there, or `None` if it does
     /// not fit. Each variable takes as much as it can, the first one first; of one that occurs twice the last value
     /// stands.
-    pub fn captures<'t, 'u>(&'t self, uri: &'u str) -> Option<Vec<(&'t str, &'u str)>> {
+    #[cfg(test)]
+    fn captures<'t, 'u>(&'t self, uri: &'u str) -> Option<Vec<(&'t str, &'u str)>> {
         let mut values: Vec<(&'t str, &'u str)> = Vec::with_capacity(self.variables.len());
         if !self.split(uri, |name, value| values.push((name, value))) {
             return None;

@@ -163,11 +163,6 @@ impl Audience {
             Who::App => Self { app: true, ..known },
         })
     }
-
-    /// Whether only apps may use the tool.
-    pub fn is_app_only(self) -> bool {
-        self.app && !self.model
-    }
 }
 
 impl Default for Audience {
@@ -349,27 +344,6 @@ mod tests {
             reads(meta, None, true, true);
         }
         assert_eq!(ToolUi::of_tool(r#"{"name":"t"}"#), ToolUi::default());
-    }
-
-    #[test]
-    fn app_only_tools_are_those_for_apps_and_not_for_models() {
-        assert!(
-            Audience {
-                model: false,
-                app: true
-            }
-            .is_app_only()
-        );
-        for audience in [
-            Audience::EVERYBODY,
-            Audience::NOBODY,
-            Audience {
-                model: true,
-                app: false,
-            },
-        ] {
-            assert!(!audience.is_app_only());
-        }
     }
 
     #[test]

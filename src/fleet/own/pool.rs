@@ -158,15 +158,14 @@ impl Pool {
     /// What `caller` has of `member`, which is opened if need be and stays as long as what is given.
     ///
     /// # Errors
-    /// There is no room for it, which is counted and logged.
+    /// There is no room for it, which is counted and, now and then, logged; or nothing is opened any more.
     pub(in crate::fleet) fn open(self: &Arc<Self>, member: &OwnMember, caller: &Caller) -> Result<Watched, NoRoom> {
         let opened = self.opened(member, caller);
-        if let Err(error) = &opened {
+        if let Err(error @ (NoRoom::Share { .. } | NoRoom::All(_))) = &opened {
             self.metrics.own_catalog_refused(error.reason());
-            if *error != NoRoom::Closed
-                && self
-                    .refusals
-                    .is_due(Instant::now(), defaults::OWN_CATALOG_REFUSED_PAUSE)
+            if self
+                .refusals
+                .is_due(Instant::now(), defaults::OWN_CATALOG_REFUSED_PAUSE)
             {
                 tracing::warn!(
                     federation = self.federation,

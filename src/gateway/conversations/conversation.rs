@@ -110,17 +110,8 @@ impl Conversation {
     pub(in crate::gateway) fn take_answers(&mut self, responses: Option<&str>) {
         self.rounds += 1;
         let responses = responses.and_then(Members::parse).unwrap_or_default();
-        for pending in std::mem::take(&mut self.pending) {
-            match responses.get(&pending.key) {
-                Some(raw) => {
-                    let said = Said::Result(raw.get().to_owned());
-                    let said = questions::for_server(pending.asked.kind, said);
-                    pending.asked.answer(said);
-                }
-                None if pending.asked.withdrawn().is_cancelled() => {}
-                None => self.pending.push(pending),
-            }
-        }
+        pass_on(&mut self.pending, &responses);
+        self.pending.retain(|pending| !pending.asked.withdrawn().is_cancelled());
     }
 
     /// Lets the call go on while its client is away.
@@ -179,6 +170,20 @@ pub(in crate::gateway) struct Pending {
     /// Its params, in the words of the client's revision.
     pub(in crate::gateway) params: String,
     pub(in crate::gateway) asked: Asked,
+}
+
+/// Passes on what these answers answer of `pending`, and leaves the rest of it.
+pub(in crate::gateway) fn pass_on(pending: &mut Vec<Pending>, responses: &Members<'_>) {
+    for question in std::mem::take(pending) {
+        match responses.get(&question.key) {
+            Some(raw) => {
+                let said = Said::Result(raw.get().to_owned());
+                let said = questions::for_server(question.asked.kind, said);
+                question.asked.answer(said);
+            }
+            None => pending.push(question),
+        }
+    }
 }
 
 /// What is wrong with these answers to what the client was asked.

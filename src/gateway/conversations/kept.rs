@@ -12,13 +12,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::conversation::{Conversation, Pending, wrong_answer};
+use super::conversation::{Conversation, Pending, pass_on, wrong_answer};
 use super::own_call::OwnCall;
 use super::parked::Place;
-use super::questions;
 use crate::defaults;
 use crate::gateway::session::SessionId;
-use crate::mcp::asking::Said;
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::task::{Kind, Status, Task};
 use crate::mcp::{Features, Members, RpcError};
@@ -269,16 +267,7 @@ impl State {
         if let Some(wrong) = wrong_answer(&self.pending, responses) {
             return Err(wrong);
         }
-        for pending in std::mem::take(&mut self.pending) {
-            match responses.get(&pending.key) {
-                Some(raw) => {
-                    let said = Said::Result(raw.get().to_owned());
-                    let said = questions::for_server(pending.asked.kind, said);
-                    pending.asked.answer(said);
-                }
-                None => self.pending.push(pending),
-            }
-        }
+        pass_on(&mut self.pending, responses);
         self.has_changed();
         Ok(())
     }
@@ -361,7 +350,7 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::asking::Asking;
+    use crate::mcp::asking::{Asking, Said};
     use crate::upstream::Asked;
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::frontmatter;
 use super::proof::Proof;
 use super::uri::{self, SkillPrefix};
-use crate::defaults::{SKILL_BYTES_MAX, SKILL_DEPTH_MAX, SKILL_FILES_MAX};
+use crate::defaults::SKILL_DEPTH_MAX;
 use crate::mcp::Members;
 use crate::mcp::edits::Edits;
 use crate::mcp::object;
@@ -202,17 +202,6 @@ impl Entry {
             Files::Listed(files) => files.get(uri).copied(),
         }
     }
-
-    /// Whether it has more files or bytes than every host takes.
-    pub fn exceeds_limits(&self) -> bool {
-        match &self.files {
-            Files::Dynamic => false,
-            Files::Listed(files) => {
-                let bytes = files.values().fold(0_u64, |sum, file| sum.saturating_add(file.size));
-                files.len() > SKILL_FILES_MAX || bytes > SKILL_BYTES_MAX
-            }
-        }
-    }
 }
 
 impl Files {
@@ -285,7 +274,7 @@ mod tests {
             read.for_client(&SkillPrefix::new("m").unwrap()),
             raw.replace("//ops", "//m/ops")
         );
-        assert!(read.proof("skill://ops/SKILL.md").is_none() && !read.exceeds_limits());
+        assert!(read.proof("skill://ops/SKILL.md").is_none());
     }
 
     #[test]
@@ -390,11 +379,5 @@ mod tests {
         for (directory, name) in [("r%C3sum", "résumé"), ("résumé", "r%C3%A9sum%C3%A9"), ("b%2Fc", "c")] {
             assert_eq!(read(directory, name).unwrap_err(), "NameMismatch", "{directory}");
         }
-    }
-
-    #[test]
-    fn more_than_every_host_takes_is_known() {
-        let large = Entry::read(&entry().replacen(r#""size":17 "#, r#""size":16777217 "#, 1)).unwrap();
-        assert!(large.exceeds_limits() && !Entry::read(&entry()).unwrap().exceeds_limits());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
-use super::greeting::{form, modern_server};
+use super::greeting::modern_server;
 use crate::support::gateway::TestGateway;
 use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Upstream};

@@ -15,7 +15,7 @@ const REFUSALS: usize = 4;
 
 /// A Legacy server with a session, whose tool `think` asks its client for a form on the call's own stream, and whose tool
 /// `refuse` wants a page to be visited first.
-async fn asking_legacy_server() -> Upstream {
+pub(super) async fn asking_legacy_server() -> Upstream {
     let calls = AtomicUsize::new(0);
     Upstream::start(move |seen| match seen.method() {
         "tools/call" if seen.body["params"]["name"] == "refuse" => {

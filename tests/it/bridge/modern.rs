@@ -4,6 +4,7 @@ use mcpfleet::mcp::Revision;
 use serde_json::json;
 
 use super::greeting::{form, modern_call, modern_server, until, with};
+use super::legacy_server::asking_legacy_server;
 use crate::support::gateway::TestGateway;
 use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Upstream};

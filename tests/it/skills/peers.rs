@@ -170,6 +170,16 @@ fn typescript(peers: &Peers, mode: &str) -> Command {
     host
 }
 
+/// Hosts of two SDKs, each in both eras, find exactly these files behind `url`, and each of them as its entry says.
+async fn hosts_of_two_sdks_verify(peers: &Peers, url: &str, expected: &BTreeSet<String>) {
+    for era in [ClientLifecycleMode::Initialize, modern()] {
+        assert_eq!(verified_by_rust(url, era).await, *expected);
+    }
+    for mode in ["legacy", "modern"] {
+        assert_eq!(verified_by(typescript(peers, mode), url).await, *expected, "{mode}");
+    }
+}
+
 fn modern() -> ClientLifecycleMode {
     ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -210,12 +220,7 @@ async fn hosts_of_two_sdks_verify_every_file_of_servers_of_both() {
     );
     let (up, url, _folder) = over(&[("node", &node), ("rust", &rust)]).await;
     let expected = files_of(&["node", "rust"]);
-    for era in [ClientLifecycleMode::Initialize, modern()] {
-        assert_eq!(verified_by_rust(&url, era).await, expected);
-    }
-    for mode in ["legacy", "modern"] {
-        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
-    }
+    hosts_of_two_sdks_verify(&peers, &url, &expected).await;
     assert!(up.stop().await.success());
 }
 
@@ -238,12 +243,7 @@ async fn a_server_that_knows_skills_in_one_era_serves_hosts_of_both() {
     let expected = files_of(&["python", "rust"]);
     let host = peers.python(Python::FastMcp, "clients/fastmcp_skills.py");
     assert_eq!(verified_by(host, &url).await, expected);
-    for era in [ClientLifecycleMode::Initialize, modern()] {
-        assert_eq!(verified_by_rust(&url, era).await, expected);
-    }
-    for mode in ["legacy", "modern"] {
-        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
-    }
+    hosts_of_two_sdks_verify(&peers, &url, &expected).await;
     assert!(up.stop().await.success());
 }
 
@@ -263,11 +263,6 @@ async fn hosts_of_all_sdks_verify_every_file_of_the_federations_own_skills() {
     let expected = files_of(&["own"]);
     let host = peers.python(Python::FastMcp, "clients/fastmcp_skills.py");
     assert_eq!(verified_by(host, &url).await, expected);
-    for era in [ClientLifecycleMode::Initialize, modern()] {
-        assert_eq!(verified_by_rust(&url, era).await, expected);
-    }
-    for mode in ["legacy", "modern"] {
-        assert_eq!(verified_by(typescript(&peers, mode), &url).await, expected, "{mode}");
-    }
+    hosts_of_two_sdks_verify(&peers, &url, &expected).await;
     assert!(up.stop().await.success());
 }

@@ -10,7 +10,6 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::support::upstream::modern;
 use crate::support::wire;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(30);

@@ -2,6 +2,7 @@
 
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
 use super::host::Host;
 

@@ -1,9 +1,11 @@
 //! Tasks of Modern servers, for Modern clients that take some, and for those that take none.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcpfleet::fleet::PlanInput;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
 
@@ -317,23 +319,36 @@ async fn a_name_that_is_unknown_forged_or_forgotten_names_no_task() {
     }
 }
 
-#[tokio::test]
-async fn a_task_is_of_the_principal_whose_call_became_it() {
-    let server = Tasks::default().server().await;
-    let plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
+/// A gateway for `plan` that has read all lists.
+async fn listed(plan: PlanInput) -> TestGateway {
     let mut gateway = TestGateway::start(plan).await;
     gateway
         .until(|o| o.servers.values().all(|s| s.catalog.is_some()) && !o.servers.is_empty())
         .await;
-    let made = ask(
-        &gateway,
-        "tools/call",
-        json!({"name": "s__job"}),
-        takes_tasks(),
-        &[ALICE],
-    )
-    .await;
-    let name = made.json()["result"]["taskId"].as_str().unwrap().to_owned();
+    gateway
+}
+
+/// The plan for a server at `address` whose tools of this name Alice may use, and nobody else any.
+fn for_alice(address: SocketAddr, tools: &str) -> PlanInput {
+    let mut plan = by_key(plan(&[("s", address)]), alice_and_bob());
+    let rules = json!([{"principals": ["alice"], "names": [tools]}]);
+    plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
+    plan
+}
+
+/// What a call of Alice's became.
+async fn task_of_alice(gateway: &TestGateway) -> String {
+    let call = json!({"name": "s__job"});
+    let made = ask(gateway, "tools/call", call, takes_tasks(), &[ALICE]).await;
+    made.json()["result"]["taskId"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_task_is_of_the_principal_whose_call_became_it() {
+    let server = Tasks::default().server().await;
+    let plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
+    let gateway = listed(plan).await;
+    let name = task_of_alice(&gateway).await;
     let get = async |key| {
         let params = json!({"taskId": name});
         ask(&gateway, "tasks/get", params, takes_tasks(), &[key]).await.json()
@@ -346,25 +361,9 @@ async fn a_task_is_of_the_principal_whose_call_became_it() {
 #[tokio::test]
 async fn a_task_is_out_of_reach_for_whoever_may_not_use_its_tool_any_more() {
     let server = Tasks::default().server().await;
-    let ruled = |tools: &str| {
-        let mut plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
-        let rules = json!([{"principals": ["alice"], "names": [tools]}]);
-        plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
-        plan
-    };
-    let mut gateway = TestGateway::start(ruled("*")).await;
-    gateway
-        .until(|o| o.servers.values().all(|s| s.catalog.is_some()) && !o.servers.is_empty())
-        .await;
-    let made = ask(
-        &gateway,
-        "tools/call",
-        json!({"name": "s__job"}),
-        takes_tasks(),
-        &[ALICE],
-    )
-    .await;
-    let name = made.json()["result"]["taskId"].as_str().unwrap().to_owned();
+    let ruled = |tools: &str| for_alice(server.address, tools);
+    let gateway = listed(ruled("*")).await;
+    let name = task_of_alice(&gateway).await;
     let get = async || {
         let params = json!({"taskId": name});
         ask(&gateway, "tasks/get", params, takes_tasks(), &[ALICE]).await.json()
@@ -382,19 +381,9 @@ async fn a_task_is_out_of_reach_for_whoever_may_not_use_its_tool_any_more() {
 async fn nothing_is_heard_of_a_task_by_whoever_may_not_use_its_tool_any_more() {
     let tasks = Tasks::default();
     let server = tasks.server().await;
-    let ruled = |tools: &str| {
-        let mut plan = by_key(plan(&[("s", server.address)]), alice_and_bob());
-        let rules = json!([{"principals": ["alice"], "names": [tools]}]);
-        plan.federations[0].spec.access.as_mut().unwrap().rules = serde_json::from_value(rules).unwrap();
-        plan
-    };
-    let mut gateway = TestGateway::start(ruled("*")).await;
-    gateway
-        .until(|o| o.servers.values().all(|s| s.catalog.is_some()) && !o.servers.is_empty())
-        .await;
-    let call = json!({"name": "s__job"});
-    let made = ask(&gateway, "tools/call", call, takes_tasks(), &[ALICE]).await.json();
-    let name = made["result"]["taskId"].as_str().unwrap().to_owned();
+    let ruled = |tools: &str| for_alice(server.address, tools);
+    let gateway = listed(ruled("*")).await;
+    let name = task_of_alice(&gateway).await;
     let params = json!({"notifications": {"taskIds": [name]}});
     let mut request = gateway.modern_request(json!("sub"), "subscriptions/listen", params.clone(), takes_tasks());
     request.headers_mut().insert(ALICE.0, ALICE.1.parse().unwrap());

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::args::Eras;
 use crate::content::{self, CAPABILITIES, Front};
 use crate::message::{Answer, Era, Refusal, Request, header};
-use crate::server::{Server, lock};
-use crate::stream::{Change, Events, follow};
+use crate::server::{Change, Server, lock};
+use crate::stream::{Events, follow};
 
 static FRONT: LazyLock<Front> = LazyLock::new(|| Front {
     every: String::new(),

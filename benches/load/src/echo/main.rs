@@ -2,6 +2,7 @@
 
 mod args;
 mod content;
+mod face;
 mod legacy;
 mod message;
 mod modern;
@@ -41,7 +42,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     // Every connection uses it until the process ends.
-    let server: &'static Server = Box::leak(Box::new(Server::new(args)));
+    let tools = tools::list_as_json(args.tools, 0);
+    let server: &'static Server = Box::leak(Box::new(Server::new(args, tools)));
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     loop {
         let accepted = tokio::select! {

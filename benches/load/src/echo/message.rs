@@ -134,3 +134,8 @@ pub(crate) fn headers_as_json(headers: &HeaderMap) -> Value {
             .collect(),
     )
 }
+
+/// That a header says something else than the body.
+pub(crate) fn mismatch(why: impl std::fmt::Display) -> Refusal {
+    Refusal::new(-32020, format!("Header mismatch: {why}")).with_status(400)
+}

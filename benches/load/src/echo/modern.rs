@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::args::Eras;
 use crate::content::{self, CAPABILITIES, Front};
-use crate::message::{Answer, Era, Refusal, Request};
-use crate::server::Server;
-use crate::stream::{Change, Events, event, follow};
+use crate::message::{Answer, Era, Refusal, Request, mismatch};
+use crate::server::{Change, Server};
+use crate::stream::{Events, event, follow};
 
 const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
@@ -34,11 +34,6 @@ pub(crate) async fn answer(server: &'static Server, request: &Request<'_>) -> Re
         "subscriptions/listen" => Ok(Answer::Stream(listen(server, request))),
         method => Err(Refusal::new(-32601, format!("Method not found: {method}")).with_status(404)),
     }
-}
-
-/// That a header says something else than the body.
-pub(crate) fn mismatch(why: impl std::fmt::Display) -> Refusal {
-    Refusal::new(-32020, format!("Header mismatch: {why}")).with_status(400)
 }
 
 fn front(server: &Server) -> Front {

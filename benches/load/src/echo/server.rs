@@ -1,28 +1,14 @@
-//! The server's state, and the way of an HTTP request through it.
+//! The server's state.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderValue};
-use hyper::{Method, Request as HttpRequest, Response, StatusCode};
-use mcpfleet_load::{MODERN, VERSION_KEY};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use crate::args::Args;
-use crate::message::{Answer, Message, Refusal, Request, header, headers_as_json, response};
-use crate::stream::{Change, Events};
-use crate::{legacy, modern, tools};
-
-/// The body of every HTTP response.
-pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
 /// The server. There is one for the life of the process.
 #[derive(Debug)]
@@ -49,14 +35,22 @@ pub(crate) struct Counters {
     pub(crate) errors: AtomicU64,
     pub(crate) cancelled: AtomicU64,
     pub(crate) streams: AtomicI64,
-    running: AtomicI64,
-    most_running: AtomicI64,
+    pub(crate) running: AtomicI64,
+    pub(crate) most_running: AtomicI64,
+}
+
+/// What can change while the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The list of tools.
+    Tools,
+    /// The content of a resource.
+    Resource,
 }
 
 impl Server {
-    /// A server that has answered nothing yet.
-    pub(crate) fn new(args: Args) -> Self {
-        let list = tools::list_as_json(args.tools, 0);
+    /// A server with these tools, a JSON array, that has answered nothing yet.
+    pub(crate) fn new(args: Args, tool_list: String) -> Self {
         Self {
             args,
             counters: Counters::default(),
@@ -64,7 +58,7 @@ impl Server {
             changes: broadcast::channel(256).0,
             sessions: Mutex::default(),
             next_session: AtomicU64::new(1),
-            tool_list: Mutex::new(list.into()),
+            tool_list: Mutex::new(tool_list.into()),
             recorded: Mutex::default(),
         }
     }
@@ -74,135 +68,35 @@ impl Server {
         lock(&self.tool_list).clone()
     }
 
-    /// Answers one HTTP request.
-    pub(crate) async fn handle(&'static self, request: HttpRequest<Incoming>) -> Result<Response<Body>, Infallible> {
-        let path = request.uri().path();
-        if path == "/mcp" && !self.args.any_host && !comes_from_here(request.headers()) {
-            let refusal = Refusal::new(-32000, "Forbidden: Host or Origin not allowed");
-            return Ok(self.refuse("null", &refusal.with_status(403)));
-        }
-        Ok(match (request.method(), path) {
-            (&Method::POST, "/mcp") => self.count(request).await,
-            (&Method::GET, "/mcp") if self.args.sessions => match legacy::listen(self, request.headers()) {
-                Ok(events) => stream_response(events),
-                Err(refusal) => self.refuse("null", &refusal),
-            },
-            (&Method::DELETE, "/mcp") if self.args.sessions => {
-                let session = header(request.headers(), "mcp-session-id").unwrap_or_default();
-                let status = if lock(&self.sessions).remove(session) { 200 } else { 404 };
-                plain_response(status, "")
-            }
-            (_, "/mcp") => {
-                let mut response = plain_response(405, "method not allowed\n");
-                response.headers_mut().insert("allow", HeaderValue::from_static("POST"));
-                response
-            }
-            (&Method::GET, "/healthz") => plain_response(200, "ok\n"),
-            (&Method::GET, "/stats") => json_response(200, self.stats().to_string()),
-            (&Method::GET, "/admin/requests") => {
-                json_response(200, Value::from(lock(&self.recorded).clone()).to_string())
-            }
-            (&Method::POST, "/admin/bump") => {
-                let added = self.added.fetch_add(1, Relaxed) + 1;
-                *lock(&self.tool_list) = tools::list_as_json(self.args.tools, added).into();
-                self.tell(Change::Tools);
-                json_response(200, json!({"added_tools": added}).to_string())
-            }
-            (&Method::POST, "/admin/touch") => {
-                self.tell(Change::Resource);
-                json_response(200, "{}".into())
-            }
-            _ => plain_response(404, "not found\n"),
-        })
+    /// Lists these tools from now on.
+    pub(crate) fn list_tools(&self, tools: String) {
+        *lock(&self.tool_list) = tools.into();
     }
 
-    async fn count(&'static self, request: HttpRequest<Incoming>) -> Response<Body> {
-        self.counters.requests.fetch_add(1, Relaxed);
-        let running = self.counters.running.fetch_add(1, Relaxed) + 1;
-        self.counters.most_running.fetch_max(running, Relaxed);
-        let response = self.post(request).await;
-        self.counters.running.fetch_sub(1, Relaxed);
-        response
-    }
-
-    async fn post(&'static self, request: HttpRequest<Incoming>) -> Response<Body> {
-        let (parts, body) = request.into_parts();
-        if !self.is_authorized(&parts.headers) {
-            let mut response = json_response(401, json!({"error": "invalid_token"}).to_string());
-            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
-            response.headers_mut().insert("www-authenticate", challenge);
-            return response;
-        }
-        let body = match mcpfleet_load::read_body(body).await {
-            Ok(body) => body,
-            Err(error) => return plain_response(400, error),
-        };
-        let message: Message<'_> = match serde_json::from_slice(&body) {
-            Ok(message) => message,
-            Err(error) => {
-                let refusal = Refusal::new(-32700, format!("Parse error: {error}"));
-                return self.refuse("null", &refusal.with_status(400));
-            }
-        };
-        self.record(&message, &parts.headers, &body);
-        let (Some(id), Some(method)) = (message.id, message.method.as_deref()) else {
-            return plain_response(202, ""); // a notification, or a client's answer
-        };
-        let request = Request {
-            id: id.get(),
-            method,
-            params: &message.params,
-            headers: &parts.headers,
-        };
-        let answer = if is_modern(&request) {
-            modern::answer(self, &request).await
-        } else {
-            legacy::answer(self, &request).await
-        };
-        match answer {
-            Ok(Answer::Result(result)) => json_response(200, response(request.id, &result)),
-            Ok(Answer::Opened { result, session }) => {
-                let mut response = json_response(200, response(request.id, &result));
-                if let Ok(session) = HeaderValue::from_str(&session) {
-                    response.headers_mut().insert("mcp-session-id", session);
-                }
-                response
-            }
-            Ok(Answer::Stream(events)) => stream_response(events),
-            Err(refusal) => self.refuse(request.id, &refusal),
-        }
-    }
-
-    fn is_authorized(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.args.token else {
-            return true;
-        };
-        header(headers, "authorization").and_then(|value| value.strip_prefix("Bearer ")) == Some(token)
-    }
-
-    fn record(&self, message: &Message<'_>, headers: &HeaderMap, body: &[u8]) {
+    /// Keeps a request, where they are kept.
+    pub(crate) fn record(&self, request: impl FnOnce() -> Value) {
         if self.args.record == 0 {
             return;
         }
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let request = json!({"method": message.method, "headers": headers_as_json(headers), "body": body});
         let mut recorded = lock(&self.recorded);
         if recorded.len() >= self.args.record {
             recorded.remove(0);
         }
-        recorded.push(request);
+        recorded.push(request());
     }
 
-    fn refuse(&self, id: &str, refusal: &Refusal) -> Response<Body> {
-        self.counters.errors.fetch_add(1, Relaxed);
-        json_response(refusal.status, refusal.response(id))
+    /// The last requests.
+    pub(crate) fn recorded(&self) -> Value {
+        lock(&self.recorded).clone().into()
     }
 
-    fn tell(&self, change: Change) {
+    /// Tells those who listen.
+    pub(crate) fn tell(&self, change: Change) {
         self.changes.send(change).unwrap_or_default(); // an error: nobody listens
     }
 
-    fn stats(&self) -> Value {
+    /// What `GET /stats` tells.
+    pub(crate) fn stats(&self) -> Value {
         let counters = &self.counters;
         json!({
             "requests": counters.requests.load(Relaxed),
@@ -221,54 +115,4 @@ impl Server {
 /// Locks; what a panicking holder left behind is still whole here.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether Host and Origin, as far as they are there, name this machine.
-fn comes_from_here(headers: &HeaderMap) -> bool {
-    let is_local = |value: &str| {
-        let address = value.trim_start_matches("http://").trim_start_matches("https://");
-        let host = match address.strip_prefix('[') {
-            Some(rest) => rest.split(']').next(),
-            None => address.split(':').next(),
-        };
-        matches!(host, Some("localhost" | "127.0.0.1" | "::1"))
-    };
-    ["host", "origin"]
-        .iter()
-        .all(|name| header(headers, name).is_none_or(is_local))
-}
-
-fn is_modern(request: &Request<'_>) -> bool {
-    request
-        .params
-        .pointer("/_meta")
-        .is_some_and(|meta| meta.get(VERSION_KEY).is_some())
-        || request
-            .header("mcp-protocol-version")
-            .is_some_and(|version| version >= MODERN)
-}
-
-fn plain_response(status: u16, text: impl Into<Bytes>) -> Response<Body> {
-    typed_response(status, "text/plain", Full::new(text.into()).boxed())
-}
-
-fn json_response(status: u16, text: String) -> Response<Body> {
-    typed_response(status, "application/json", Full::new(text.into()).boxed())
-}
-
-fn stream_response(events: Events) -> Response<Body> {
-    let mut response = typed_response(200, "text/event-stream", BodyExt::boxed(StreamBody::new(events)));
-    let headers = response.headers_mut();
-    headers.insert("cache-control", HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
-fn typed_response(status: u16, kind: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
-    response
-        .headers_mut()
-        .insert("content-type", HeaderValue::from_static(kind));
-    response
 }

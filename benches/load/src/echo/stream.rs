@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
-use crate::server::Server;
+use crate::server::{Change, Server};
 
 /// The events of one stream. The sender learns that the client went away when this is dropped.
 #[derive(Debug)]
@@ -69,15 +69,6 @@ pub(crate) async fn follow(
             }
         }
     }
-}
-
-/// What can change while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// The list of tools.
-    Tools,
-    /// The content of a resource.
-    Resource,
 }
 
 /// One message as an event.

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::message::{Answer, Era, Refusal, Request, headers_as_json, response};
-use crate::modern::mismatch;
+use crate::message::{Answer, Era, Refusal, Request, headers_as_json, mismatch, response};
 use crate::server::Server;
 use crate::stream::{Events, event};
 
