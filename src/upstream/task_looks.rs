@@ -40,8 +40,8 @@ impl Looks {
             let look = look(&inner, &owner, &task).await;
             Some((task, look.ok()??))
         });
-        let looks = looks.buffered(AT_A_TIME).filter_map(async |look| look);
-        let tasks = looks.collect().await;
+        let looks: Vec<Option<_>> = looks.buffered(AT_A_TIME).collect().await;
+        let tasks = looks.into_iter().flatten().collect();
         Self { inner, owner, tasks }
     }
 

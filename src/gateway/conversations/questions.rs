@@ -56,7 +56,8 @@ pub(in crate::gateway) fn for_server(kind: Asking, said: Said) -> Said {
 }
 
 /// What a client said, for a Modern server, which takes no errors (2026-07-28, multi round-trip requests). That a person
-/// cannot be asked is a question that was closed without an answer; of anything else there is no way to tell.
+/// cannot be asked, or gave no result at all, is a question that was closed without an answer; of anything else there is no
+/// way to tell.
 ///
 /// # Errors
 /// There is nothing to give: the client gave no answer, or one that is none, which the request that the client waits for
@@ -64,8 +65,8 @@ pub(in crate::gateway) fn for_server(kind: Asking, said: Said) -> Said {
 pub(in crate::gateway) fn for_modern_server(kind: Asking, said: Said) -> Result<String, NoAnswer> {
     let what = kind.method();
     let said = match said {
-        Said::Error(_) => kind.refusal(),
-        Said::Result(_) => said,
+        Said::Result(result) if result.starts_with('{') => Said::Result(result),
+        Said::Result(_) | Said::Error(_) => kind.refusal(),
     };
     match said {
         Said::Error(_) => Err(NoAnswer::None(what)),
@@ -161,6 +162,8 @@ mod tests {
         let error = || Said::Error(r#"{"code":-1,"message":"no"}"#.into());
         let cancelled = Ok(r#"{"action":"cancel"}"#.to_owned());
         assert_eq!(for_modern_server(Asking::Elicitation, error()), cancelled);
+        let no_result = Said::Result("1".into());
+        assert_eq!(for_modern_server(Asking::Elicitation, no_result), cancelled);
         for kind in [Asking::Sampling, Asking::Roots] {
             assert_eq!(for_modern_server(kind, error()), Err(NoAnswer::None(kind.method())));
         }
@@ -174,7 +177,6 @@ mod tests {
     #[test]
     fn a_modern_server_is_given_no_wrong_answer() {
         for (kind, result) in [
-            (Asking::Elicitation, "1"),
             (Asking::Elicitation, "{}"),
             (Asking::Sampling, r#"{"role":"assistant"}"#),
             (Asking::Roots, r#"{"roots":7}"#),
