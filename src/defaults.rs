@@ -71,7 +71,9 @@ pub const STALE_FOR: Duration = Duration::from_secs(600);
 pub const LIST_PAGES_MAX: usize = 1_000;
 /// Most items of one list that are kept.
 pub const LIST_ITEMS_MAX: usize = 100_000;
-/// Most tools that are named as withheld; of more, the number is told.
+/// The lists of a server have at most this many bytes together, as it writes them; what is more is left out.
+pub const CATALOG_BYTES_MAX: usize = 64 << 20;
+/// Most entries that are named as withheld; of more, the number is told.
 pub const WITHHELD_MAX: usize = 100;
 
 /// Connections of clients that are open at a time; further ones wait.
@@ -159,8 +161,9 @@ pub const QUESTIONS_WINDOW: Duration = Duration::from_millis(10);
 pub const PARKED_MAX: usize = 1_024;
 /// A principal takes at most this part, a fourth, of what there is a bounded number of for all: calls that wait for their
 /// clients' next rounds, connections to one server that they have of their own, resources of a server that are subscribed
-/// to, streams, listens. Of more calls that wait, the one that has waited longest gives way; more of the rest is refused.
-/// Of catalogs of callers' own more may be had as long as nobody else needs the room.
+/// to, sessions that want to hear of logs or resources, streams, listens. Of more calls that wait, the one that has waited
+/// longest gives way; more of the rest is refused. Of catalogs of callers' own more may be
+/// had as long as nobody else needs the room.
 /// Callers without a name, who are one caller together, leave that part free for others where there can be others.
 pub const SHARE: usize = 4;
 /// A server whose question was refused for lack of an answer may take this long to end its work by itself.
@@ -176,6 +179,8 @@ pub const TASK_POLL_MIN: Duration = Duration::from_millis(250);
 pub const TASK_POLL_MAX: Duration = Duration::from_secs(30);
 /// and this often where it does not say how often it wants to be asked.
 pub const TASK_POLL: Duration = Duration::from_secs(1);
+/// Of the tasks of one subscription whose server does not tell of them, no more than one is asked for in this time.
+pub const TASK_LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// A server says within this time how far a task is.
 pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many times in a row a server may fail to say how far a task is, before it is given up.
@@ -199,7 +204,7 @@ pub const TASK_CHANGES_QUEUE: usize = 4;
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Most resources that a session, or a subscription, wants to hear of.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 256;
-/// Most sessions that want to hear of logs or resources at a time.
+/// Most sessions that want to hear of logs or resources at a time; of one key a fourth.
 pub const WISHES_MAX: usize = 16_384;
 /// What sessions wished is looked through this often.
 pub const WISHES_SWEEP: Duration = Duration::from_secs(60);
@@ -281,6 +286,9 @@ pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
 pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// That a member's own search fails is logged this often at most.
 pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
+/// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
+/// most (2025-11-25, tools).
+pub const TOOL_NAME_MAX: usize = 256;
 /// Gateways that hand a search on to each other.
 pub const SEARCH_HOPS_MAX: u32 = 3;
 /// Words of a query for tools that count.

@@ -267,7 +267,7 @@ impl Metrics {
             )?,
             catalog_withheld: gauge(
                 "mcpfleet_catalog_withheld",
-                "Tools that a server lists and that are not offered.",
+                "Entries that a server lists and that are not offered.",
                 &["server"],
             )?,
             reconciles: counter(

@@ -1,7 +1,7 @@
 //! Any `_meta` of a client: what travels further does so as it was written, and what speaks of the client's hop does not.
 
+use mcpfleet::mcp::LogLevel;
 use mcpfleet::mcp::meta::{self, Hop, VersionClaim, write_for_upstream};
-use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::object::ObjectWriter;
 use mcpfleet::mcp::{Era, Members, Revision};
 
@@ -54,7 +54,7 @@ fn judge(client: &Members<'_>, hop: Hop<'_>) {
                 .filter(|_| is_modern)
                 .map(|level| format!("{:?}", level.as_str())),
         ),
-        meta::SERVER_INFO | meta::SUBSCRIPTION_ID => Some(None),
+        meta::SERVER_INFO | meta::SUBSCRIPTION_ID | meta::RELATED_TASK => Some(None),
         _ => None,
     };
     for (name, value) in client.iter() {

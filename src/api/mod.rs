@@ -9,6 +9,7 @@ mod delay;
 mod duration;
 pub mod environment;
 pub mod federation;
+mod selector;
 pub mod server;
 pub mod source;
 
@@ -19,6 +20,7 @@ pub use definition::definitions;
 pub use delay::Delay;
 pub use duration::Duration;
 pub use federation::{MCPFederation, MCPFederationSpec, MCPFederationStatus};
+pub use selector::LabelSelector;
 pub use server::{MCPServer, MCPServerSpec, MCPServerStatus};
 
 /// The API group of every kind here.

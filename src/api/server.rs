@@ -258,7 +258,7 @@ pub struct CatalogPolicy {
 /// What is not offered when an entry of a list cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnInvalid {
-    /// That tool.
+    /// That entry.
     WithholdItem,
     /// The whole server.
     WithholdServer,
@@ -287,7 +287,7 @@ pub struct AllowedNamespaces {
     pub from: NamespacesFrom,
     /// The labels that a namespace must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selector: Option<super::federation::LabelSelector>,
+    pub selector: Option<super::LabelSelector>,
 }
 
 /// Where federations that may use a server live.
@@ -370,13 +370,13 @@ pub struct CatalogStatus {
     /// Skills.
     #[serde(default)]
     pub skills: i64,
-    /// True: every page of every list was read. False: a list was cut, or is answered with an error.
+    /// True: every page of every list was read. False: a list was cut, or is not given.
     pub complete: bool,
     /// SHA-256 over the lists, and over what is withheld.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Entries that the server lists and that are not offered to clients, and lists that it answers with an error; at most
-    /// 100 are named.
+    /// Entries that the server lists and that are not offered to clients, and lists that it does not give, or not to their
+    /// end; at most 100 are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub withheld: Vec<WithheldTool>,

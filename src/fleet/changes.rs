@@ -20,7 +20,7 @@ pub struct News {
     pub version: u64,
     /// When the first of those changes was seen that were told together last.
     pub since: Instant,
-    /// How often it was said anew who may connect, and how.
+    /// How often it was said anew who may connect, from which pages, and how.
     pub access: u64,
     /// Whether it is not served any more.
     pub gone: bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::plan::ServerPlan;
+use super::server_plan::ServerPlan;
 use crate::upstream::{State, Upstream};
 
 /// An upstream with the plan that it was started for. The one that it takes the place of serves on until this one can,

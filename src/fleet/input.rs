@@ -6,9 +6,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use kube::core::ObjectMeta;
 
 use super::access::Access;
-use super::plan::{FederationInput, ObjectKey, ServerInput, Unresolved};
+use super::object_key::ObjectKey;
+use super::plan::FederationInput;
 use super::reference::{Reference, References};
+use super::server_plan::ServerInput;
 use super::skills::SkillsPlan;
+use super::unresolved::Unresolved;
 use super::waits;
 use crate::api::condition::{Condition, ConditionStatus, RECONCILING};
 use crate::api::server::{Cache, CatalogIdentity, OnInvalid, Protocol, ProtocolEra, is_forwarded};

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::ObjectKey;
+use super::access::Access;
+use super::object_key::ObjectKey;
+use super::plan::FederationPlan;
+use super::server_plan::ServerPlan;
+use super::snapshot::Federation;
 use crate::api::federation::IndexStatus;
 use crate::api::server::{CatalogStatus, ServerInfo, WithheldTool};
 use crate::index::{Catalog, List};
-use crate::upstream::{Endpoint, Peer};
+use crate::upstream::{Endpoint, Health, Peer, State};
 
 /// Everything observed, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,8 +82,64 @@ pub struct MemberObservation {
     pub note: Option<String>,
 }
 
+impl ServerObservation {
+    /// What is seen of a server that is held so and in this state.
+    pub(super) fn of(plan: &ServerPlan, state: &State) -> Self {
+        Self {
+            endpoint: plan.endpoint.clone(),
+            state: match &state.health {
+                Health::Connecting => UpstreamState::Connecting,
+                Health::Ready => UpstreamState::Ready,
+                // It is there, and wants to know who asks, which callers tell it.
+                Health::Failed(error) if error.wants_credentials() && !plan.terms.lists => UpstreamState::Ready,
+                Health::Failed(error) => UpstreamState::Failed {
+                    reason: error.reason(),
+                    message: error.to_string(),
+                },
+            },
+            transport: state.peer.as_ref().map(|peer| peer.transport.as_str()),
+            server_info: state.peer.as_deref().map(server_info),
+            catalog: state
+                .catalog
+                .as_deref()
+                .filter(|_| plan.terms.lists)
+                .map(catalog_status),
+        }
+    }
+}
+
+impl FederationObservation {
+    /// What is seen of a federation that is served so.
+    pub(super) fn of(plan: &FederationPlan, federation: &Federation) -> Self {
+        let index = &federation.index;
+        let members = plan.members.iter().enumerate();
+        Self {
+            members: members
+                .map(|(place, member)| MemberObservation {
+                    name: member.name.clone(),
+                    server: member.server.clone(),
+                    prefix: member.prefix.clone(),
+                    problem: member
+                        .problem
+                        .as_ref()
+                        .map(|problem| (problem.reason(), problem.to_string())),
+                    tools: index.tools_of(place),
+                    note: member.note(),
+                })
+                .collect(),
+            index: index.status(),
+            skill_problems: plan
+                .skill_problems
+                .iter()
+                .map(|problem| (problem.why.reason, problem.to_string()))
+                .collect(),
+            unmatched: unmatched(federation),
+        }
+    }
+}
+
 /// What a server said of itself, as status tells it.
-pub(super) fn server_info(peer: &Peer) -> ServerInfo {
+fn server_info(peer: &Peer) -> ServerInfo {
     ServerInfo {
         name: peer.name.clone(),
         version: peer.version.clone(),
@@ -89,7 +149,7 @@ pub(super) fn server_info(peer: &Peer) -> ServerInfo {
 }
 
 /// A catalog in numbers.
-pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
+fn catalog_status(catalog: &Catalog) -> CatalogStatus {
     let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
     let count = |list| number(catalog.list(list).len());
     let withheld = catalog.withheld.iter().map(|tool| WithheldTool {
@@ -107,4 +167,16 @@ pub(super) fn catalog_status(catalog: &Catalog) -> CatalogStatus {
         withheld: withheld.collect(),
         truncated: number(catalog.withheld_more),
     }
+}
+
+/// What filters, overrides and rules of a federation name and nothing bears.
+fn unmatched(federation: &Federation) -> Vec<String> {
+    let mut all = federation.index.unmatched();
+    if let Access::ApiKeys(keys) = &federation.access {
+        let names: Vec<_> = keys.names().collect();
+        let nobody = federation.index.rules().for_nobody(&names);
+        let said = nobody.map(|(place, who)| format!("access.rules[{place}] says principals {who:?}, which is no key"));
+        all.extend(said);
+    }
+    all
 }

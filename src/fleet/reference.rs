@@ -33,6 +33,13 @@ pub struct Reference {
 pub enum Content {
     /// It exists and has these values.
     Found(BTreeMap<String, Vec<u8>>),
+    /// It exists and has these values, and others that could not be read: a directory's alone.
+    Partly {
+        /// What was read.
+        values: BTreeMap<String, Vec<u8>>,
+        /// Why not, and what to do, by the keys that were not read.
+        unread: BTreeMap<String, String>,
+    },
     /// It does not exist.
     Missing,
     /// It may not be read; why, for a person.
@@ -82,7 +89,7 @@ impl References {
         optional: bool,
     ) -> Result<Option<&BTreeMap<String, Vec<u8>>>, Unresolved> {
         match self.0.get(reference) {
-            Some(Content::Found(values)) => Ok(Some(values)),
+            Some(Content::Found(values) | Content::Partly { values, .. }) => Ok(Some(values)),
             Some(Content::Missing) if optional => Ok(None),
             Some(Content::Missing) => Err(Unresolved {
                 reason: "RefNotFound",
@@ -97,6 +104,16 @@ impl References {
                 message: format!("{reference} is not read yet"),
             }),
         }
+    }
+
+    /// The keys of `reference` that could not be read, each with why and what to do.
+    pub fn unread(&self, reference: &Reference) -> impl Iterator<Item = (&str, &str)> {
+        let unread = match self.0.get(reference) {
+            Some(Content::Partly { unread, .. }) => Some(unread),
+            _ => None,
+        };
+        let unread = unread.into_iter().flatten();
+        unread.map(|(key, why)| (key.as_str(), why.as_str()))
     }
 
     /// The references whose content differs between `self` and `other`.
@@ -177,6 +194,11 @@ impl fmt::Debug for Content {
             Self::Found(values) => f
                 .debug_tuple("Found")
                 .field(&values.keys().collect::<Vec<_>>())
+                .finish(),
+            Self::Partly { values, unread } => f
+                .debug_struct("Partly")
+                .field("values", &values.keys().collect::<Vec<_>>())
+                .field("unread", unread)
                 .finish(),
             Self::Missing => f.write_str("Missing"),
             Self::Unreadable(why) => f.debug_tuple("Unreadable").field(why).finish(),

@@ -14,22 +14,19 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::access::Access;
 use super::changes::Changes;
 use super::held::Held;
-use super::observation::{
-    FederationObservation, MemberObservation, Observations, ServerObservation, UpstreamState, catalog_status,
-    server_info,
-};
-use super::own::{Own, OwnMember, Pool};
-use super::plan::{FederationPlan, FleetPlan, MemberPlan, ObjectKey, PlanInput, ServerPlan, plan};
-use super::snapshot::{Alone, Federation, Fleet, Member, Offers};
+use super::object_key::ObjectKey;
+use super::observation::{FederationObservation, Observations, ServerObservation};
+use super::own::Pool;
+use super::plan::{FederationPlan, FleetPlan, PlanInput, plan};
+use super::served::{Lasting, MemberInput, Served};
+use super::snapshot::Fleet;
 use super::variation::{UpstreamKey, Variation};
 use crate::defaults;
-use crate::index::{self, Catalog, Index, MemberCatalog};
 use crate::mcp::Mark;
-use crate::metrics::{FederationMetrics, Metrics};
-use crate::upstream::{Health, Introduction, State, Upstream};
+use crate::metrics::Metrics;
+use crate::upstream::Upstream;
 
 /// Which federation is served at the bare path `/mcp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,35 +104,6 @@ struct Keeper {
     /// What tells federations without an object from those of other processes.
     unique: String,
     stopping: TaskTracker,
-}
-
-/// A federation with what it was built from.
-struct Served {
-    plan: FederationPlan,
-    inputs: Vec<MemberInput>,
-    federation: Arc<Federation>,
-}
-
-/// What of a federation outlives a snapshot.
-struct Lasting {
-    mark: Mark,
-    changes: Arc<Changes>,
-    metrics: Arc<FederationMetrics>,
-    /// What callers have for themselves, if they have anything.
-    own: Option<Arc<Pool>>,
-}
-
-/// What a member is served from. What is replaced whole is compared by identity.
-#[derive(Clone, Default)]
-struct MemberInput {
-    upstream: Option<Arc<Upstream>>,
-    catalog: Option<Arc<Catalog>>,
-    offers: Offers,
-    /// How to use it, as its server says.
-    instructions: Option<Arc<str>>,
-    introduction: Introduction,
-    /// How it is held, where callers have it for themselves.
-    own: Option<ServerPlan>,
 }
 
 impl Keeper {
@@ -251,7 +219,8 @@ impl Keeper {
         // Not before others serve in their places.
         replaced.into_iter().for_each(|upstream| self.let_go(upstream));
         let federations = self.federations.iter();
-        let federations = federations.map(|(key, served)| (key.clone(), observe_federation(served)));
+        let federations =
+            federations.map(|(key, served)| (key.clone(), FederationObservation::of(&served.plan, &served.federation)));
         let observed = Observations {
             federations: federations.collect(),
             servers,
@@ -324,20 +293,10 @@ impl Keeper {
                 };
                 let serving = held.serving();
                 let state = serving.state();
-                let peer = state.peer.as_deref();
                 if held.plan.terms.forwards.is_some() {
                     return MemberInput::of_callers(&held.plan, &state, member);
                 }
-                MemberInput {
-                    own: None,
-                    instructions: peer.and_then(|peer| peer.instructions.clone()),
-                    introduction: peer.map(|peer| peer.introduction.clone()).unwrap_or_default(),
-                    upstream: Some(Arc::clone(&serving.upstream)),
-                    catalog: state.catalog.clone(),
-                    offers: peer
-                        .map_or_else(Offers::default, |peer| Offers::of(peer, state.catalog.as_deref()))
-                        .for_member(member),
-                }
+                MemberInput::of_all(&serving.upstream, &state, member)
             })
             .collect();
         let known = self.federations.get(key);
@@ -369,7 +328,7 @@ impl Keeper {
         }
         let served = Served {
             plan: planned.clone(),
-            federation: Arc::new(build(key, planned, &inputs, lasting)),
+            federation: Arc::new(lasting.built(key, planned, &inputs)),
             inputs,
         };
         Some(self.federations.insert(key.clone(), served))
@@ -388,210 +347,7 @@ impl Keeper {
         let servers = self.upstreams.iter();
         // Of a server that is told which its owner means.
         let servers = servers.filter(|(key, _)| key.variation == Variation::default());
-        let servers = servers.map(|(key, held)| (key.server.clone(), observe_server(&held.plan, &held.state())));
+        let servers = servers.map(|(key, held)| (key.server.clone(), ServerObservation::of(&held.plan, &held.state())));
         servers.collect()
     }
-}
-
-fn build(key: &ObjectKey, planned: &FederationPlan, inputs: &[MemberInput], lasting: Lasting) -> Federation {
-    let catalogs: Vec<MemberCatalog> = planned
-        .members
-        .iter()
-        .zip(inputs)
-        .map(|(member, input)| MemberCatalog {
-            name: member.name.clone(),
-            // Who contributes nothing has nothing to be searched for either.
-            selection: match member.problem {
-                None => Arc::clone(&member.selection),
-                Some(_) => Arc::default(),
-            },
-            server: member.server.name.clone(),
-            prefix: member.prefix.clone(),
-            skills: member.skills.clone().unwrap_or_default().into(),
-            catalog: input
-                .catalog
-                .as_ref()
-                .map(|catalog| Catalog::without(catalog, lasting.mark)),
-        })
-        .collect();
-    let own = own(planned, inputs, lasting.own);
-    let started = Instant::now();
-    let index = Arc::new(Index::build(planned.index.clone(), catalogs));
-    let micros = started.elapsed().as_micros();
-    tracing::debug!(federation = %key, micros, "built the index");
-    lasting.metrics.list_bytes(index.tools_bytes());
-    let members = planned.members.iter().zip(inputs);
-    Federation {
-        name: key.to_string(),
-        mark: lasting.mark,
-        access: planned.access.clone(),
-        origins: planned.origins.clone(),
-        protocol: planned.protocol,
-        sessions: planned.sessions,
-        streams: planned.streams,
-        members: members
-            .map(|(m, input)| Member {
-                name: m.name.clone(),
-                server: m.server.to_string(),
-                skills: m.skills.clone().unwrap_or_default(),
-                upstream: input
-                    .upstream
-                    .as_ref()
-                    .map(|upstream| Arc::new(upstream.within(m.limits))),
-                offers: input.offers,
-                instructions: input.instructions.clone(),
-                introduction: input.introduction.clone(),
-            })
-            .collect(),
-        alone: Alone::of(inputs.len()),
-        is_alone: false,
-        is_private: own.as_ref().is_some_and(Own::has_lists),
-        own,
-        absent: Vec::new(),
-        index,
-        discovery: planned.discovery,
-        offers: inputs
-            .iter()
-            .fold(Offers::of_own(planned), |all, input| all.or(input.offers)),
-        instructions: instructions(planned, inputs),
-        own_instructions: planned.identity.instructions.clone(),
-        server_info: planned.identity.server_info.clone(),
-        apps: planned.apps.clone(),
-        encoding: planned.encoding,
-        extensions: planned.extensions.clone(),
-        fanout_hops: planned.fanout_hops,
-        page_size: planned.page_size,
-        changes: lasting.changes,
-        metrics: lasting.metrics,
-    }
-}
-
-/// What callers of the federation have for themselves, held in `pool`.
-fn own(planned: &FederationPlan, inputs: &[MemberInput], pool: Option<Arc<Pool>>) -> Option<Own> {
-    let members = planned.members.iter().zip(inputs).enumerate();
-    let own = members.filter_map(|(place, (member, input))| OwnMember::of(place, member, input.own.as_ref()?));
-    let own: Vec<OwnMember> = own.collect();
-    let others = inputs.iter().filter(|input| input.own.is_none());
-    let offers = others.fold(Offers::of_own(planned), |all, input| all.or(input.offers));
-    let has_names = !matches!(planned.access, Access::Anonymous);
-    (!own.is_empty()).then_some(Own::new(pool?, own, planned.own_catalogs, has_names, offers))
-}
-
-/// What the federation says of how to use it, with what the servers of its members say.
-fn instructions(planned: &FederationPlan, inputs: &[MemberInput]) -> String {
-    let members = planned.members.iter().zip(inputs);
-    let said = members.filter_map(|(member, input)| Some((member.name.as_str(), input.instructions.as_deref()?)));
-    index::instructions::compose(planned.identity.instructions.as_deref(), said)
-}
-
-impl Served {
-    /// Tells those who listen what is other than `before`.
-    fn tell_changes(&self, before: &Self) {
-        let (now, before) = (&self.federation, &before.federation);
-        let lists = now.index.differs_from(&before.index)
-            || now.discovery.show_all_allowed != before.discovery.show_all_allowed;
-        let access = now.access != before.access
-            || now.protocol != before.protocol
-            || now.sessions.enabled != before.sessions.enabled;
-        now.changes.tell(lists, access, now.streams.coalesce);
-    }
-}
-
-impl MemberInput {
-    /// What all callers see of a member that they have for themselves: what it offers at all, and its lists where those
-    /// are everybody's. None of their requests goes over the connection that reads those.
-    fn of_callers(plan: &ServerPlan, state: &State, member: &MemberPlan) -> Self {
-        let peer = state.peer.as_deref();
-        let catalog = state.catalog.clone().filter(|_| plan.terms.lists);
-        let offers = peer.map_or_else(Offers::default, |peer| Offers::of(peer, catalog.as_deref()));
-        Self {
-            upstream: None,
-            catalog,
-            offers: offers.for_member(member),
-            instructions: peer.and_then(|peer| peer.instructions.clone()),
-            introduction: peer.map(|peer| peer.introduction.clone()).unwrap_or_default(),
-            own: Some(plan.clone()),
-        }
-    }
-}
-
-impl PartialEq for MemberInput {
-    fn eq(&self, other: &Self) -> bool {
-        fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
-            match (a, b) {
-                (None, None) => true,
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-                _ => false,
-            }
-        }
-        same(self.upstream.as_ref(), other.upstream.as_ref())
-            && same(self.catalog.as_ref(), other.catalog.as_ref())
-            && self.offers == other.offers
-            && self.instructions == other.instructions
-            && self.introduction == other.introduction
-            && self.own == other.own
-    }
-}
-
-fn observe_server(plan: &ServerPlan, state: &State) -> ServerObservation {
-    ServerObservation {
-        endpoint: plan.endpoint.clone(),
-        state: match &state.health {
-            Health::Connecting => UpstreamState::Connecting,
-            Health::Ready => UpstreamState::Ready,
-            // It is there, and wants to know who asks, which callers tell it.
-            Health::Failed(error) if error.wants_credentials() && !plan.terms.lists => UpstreamState::Ready,
-            Health::Failed(error) => UpstreamState::Failed {
-                reason: error.reason(),
-                message: error.to_string(),
-            },
-        },
-        transport: state.peer.as_ref().map(|peer| peer.transport.as_str()),
-        server_info: state.peer.as_deref().map(server_info),
-        catalog: state
-            .catalog
-            .as_deref()
-            .filter(|_| plan.terms.lists)
-            .map(catalog_status),
-    }
-}
-
-fn observe_federation(served: &Served) -> FederationObservation {
-    let index = &served.federation.index;
-    let members = served.plan.members.iter().enumerate();
-    FederationObservation {
-        members: members
-            .map(|(place, member)| MemberObservation {
-                name: member.name.clone(),
-                server: member.server.clone(),
-                prefix: member.prefix.clone(),
-                problem: member
-                    .problem
-                    .as_ref()
-                    .map(|problem| (problem.reason(), problem.to_string())),
-                tools: index.tools_of(place),
-                note: member.note(),
-            })
-            .collect(),
-        index: index.status(),
-        skill_problems: served
-            .plan
-            .skill_problems
-            .iter()
-            .map(|problem| (problem.why.reason, problem.to_string()))
-            .collect(),
-        unmatched: unmatched(&served.federation),
-    }
-}
-
-/// What filters, overrides and rules of a federation name and nothing bears.
-fn unmatched(federation: &Federation) -> Vec<String> {
-    let mut all = federation.index.unmatched();
-    if let Access::ApiKeys(keys) = &federation.access {
-        let names: Vec<_> = keys.names().collect();
-        let nobody = federation.index.rules().for_nobody(&names);
-        let said = nobody.map(|(place, who)| format!("access.rules[{place}] says principals {who:?}, which is no key"));
-        all.extend(said);
-    }
-    all
 }

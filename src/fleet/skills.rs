@@ -92,7 +92,7 @@ fn reference(source: &SkillSource, namespace: &str) -> Option<Reference> {
 }
 
 /// The files of a source, each with its path.
-fn files(source: &SkillSource, namespace: &str, references: &References) -> Result<Vec<(String, Bytes)>, Unresolved> {
+fn files(source: &SkillSource, namespace: &str, references: &References) -> Result<own::SourceFiles, Unresolved> {
     let nothing = || Unresolved {
         reason: "NoSource",
         message: "set exactly one of configMapRef and directory".into(),
@@ -102,7 +102,7 @@ fn files(source: &SkillSource, namespace: &str, references: &References) -> Resu
     if is_directory
         && !matches!(
             references.content(&reference),
-            Some(Content::Found(_) | Content::Unreadable(_))
+            Some(Content::Found(_) | Content::Partly { .. } | Content::Unreadable(_))
         )
     {
         return Err(Unresolved {
@@ -115,23 +115,25 @@ fn files(source: &SkillSource, namespace: &str, references: &References) -> Resu
     }
     let values = references.values(&reference, false)?.ok_or_else(nothing)?;
     if is_directory {
-        return Ok(values
-            .iter()
-            .map(|(path, bytes)| (path.clone(), shared(bytes)))
-            .collect());
-    }
-    let missing: Vec<&str> = source
-        .items
-        .iter()
-        .map(|item| item.key.as_str())
-        .filter(|key| !values.contains_key(*key))
-        .collect();
-    if let Some(key) = missing.first() {
-        return Err(Unresolved {
-            reason: "RefNotFound",
-            message: format!("{reference} has no key {key:?}; add it or correct items"),
+        let unread = references.unread(&reference).map(|(path, why)| own::Unread {
+            path: path.to_owned(),
+            reason: "RefUnreadable",
+            why: why.to_owned(),
+        });
+        return Ok(own::SourceFiles {
+            read: values
+                .iter()
+                .map(|(path, bytes)| (path.clone(), shared(bytes)))
+                .collect(),
+            unread: unread.collect(),
         });
     }
+    let missing = source.items.iter().filter(|item| !values.contains_key(&item.key));
+    let unread = missing.map(|item| own::Unread {
+        path: item.path.clone(),
+        reason: "RefNotFound",
+        why: format!("{reference} has no key {:?}; add it or correct items", item.key),
+    });
     // Two files of one key are one in memory.
     let mut read: BTreeMap<&str, Bytes> = BTreeMap::new();
     let files = source.items.iter().filter_map(|item| {
@@ -139,7 +141,10 @@ fn files(source: &SkillSource, namespace: &str, references: &References) -> Resu
         let bytes = read.entry(&item.key).or_insert_with(|| shared(value));
         Some((item.path.clone(), bytes.clone()))
     });
-    Ok(files.collect())
+    Ok(own::SourceFiles {
+        read: files.collect(),
+        unread: unread.collect(),
+    })
 }
 
 fn shared(bytes: &[u8]) -> Bytes {
@@ -188,9 +193,21 @@ mod tests {
         let missing = source(json!([{"key": "nope", "path": "backup/SKILL.md"}]));
         assert_eq!(
             resolved(missing.clone(), &values).1,
-            [("ConfigMap \"runbooks\"".to_owned(), "RefNotFound")]
+            [("ConfigMap \"runbooks\": ops/backup".to_owned(), "RefNotFound")]
         );
         assert_eq!(resolved(missing, &References::default()).1[0].1, "RefPending");
+        let partly = source(json!([
+            {"key": "m", "path": "backup/SKILL.md"},
+            {"key": "m", "path": "restore/SKILL.md"},
+            {"key": "nope", "path": "restore/bin/run"},
+        ]));
+        assert_eq!(
+            resolved(partly, &values),
+            (
+                vec!["skill://ops/backup/SKILL.md".to_owned()],
+                vec![("ConfigMap \"runbooks\": ops/restore".to_owned(), "RefNotFound")]
+            )
+        );
         let mistaken =
             source(json!([{"key": "m", "path": "restore/SKILL.md"}, {"key": "m", "path": "backup/SKILL.md"}]));
         let (served, left_out) = resolved(mistaken, &values);
@@ -209,6 +226,18 @@ mod tests {
         assert_eq!(
             resolved(source(), &References::default()).1,
             [("directory \"./skills\"".to_owned(), "DirectoryUnsupported")]
+        );
+        let partly = Content::Partly {
+            values: [("backup/SKILL.md".to_owned(), MANIFEST.to_vec())].into(),
+            unread: [("restore/SKILL.md".to_owned(), "it is a link to nothing".to_owned())].into(),
+        };
+        let reference = Reference::new(ReferenceKind::Directory, "team", "./skills");
+        assert_eq!(
+            resolved(source(), &[(reference, partly)].into_iter().collect()),
+            (
+                vec!["skill://backup/SKILL.md".to_owned()],
+                vec![("directory \"./skills\": restore".to_owned(), "RefUnreadable")]
+            )
         );
     }
 }

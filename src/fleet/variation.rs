@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::plan::{ObjectKey, ServerInput, ServerPlan};
+use super::object_key::ObjectKey;
+use super::server_plan::{ServerInput, ServerPlan};
 use super::waits;
 use crate::api::federation::Member;
 use crate::mcp::headers;
@@ -138,7 +139,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fleet::plan::Unresolved;
+    use crate::fleet::Unresolved;
     use crate::upstream::{HttpEndpoint, Program, StdioCommand, Terms};
 
     fn server(endpoint: Option<Endpoint>) -> ServerInput {

@@ -1,19 +1,17 @@
 //! What a client sends and takes, by its headers (RFC 9110 section 12.5.1).
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 /// Whether the body is said to be JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let value = headers
         .get(header::CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
+        .map(HeaderValue::as_bytes)
         .unwrap_or_default();
-    value
-        .split(';')
+    let mut parts = value.split(|byte| *byte == b';');
+    parts
         .next()
-        .unwrap_or_default()
-        .trim()
-        .eq_ignore_ascii_case("application/json")
+        .is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 
 /// Whether the body is sent as it is: nothing is decoded here, since what is small in transit may be large here.
@@ -34,14 +32,22 @@ pub(super) fn accepts(headers: &HeaderMap, wanted: &[&str]) -> bool {
         return true;
     }
     values
-        .filter_map(|v| v.to_str().ok())
-        .flat_map(|v| v.split(','))
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .any(|range| {
-            let mut parts = range.split(';');
-            let essence = parts.next().unwrap_or_default().trim();
-            let weight = parts
-                .find_map(|p| p.trim().strip_prefix("q="))
-                .map_or(Ok(1.0), str::parse::<f32>);
-            weight.is_ok_and(|q| q > 0.0) && wanted.iter().any(|known| essence.eq_ignore_ascii_case(known))
+            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+            let essence = parts.next().unwrap_or_default();
+            wanted
+                .iter()
+                .any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
+                && parts
+                    .find_map(|part| part.strip_prefix(b"q="))
+                    .is_none_or(is_above_zero)
         })
+}
+
+fn is_above_zero(weight: &[u8]) -> bool {
+    let weight = std::str::from_utf8(weight)
+        .ok()
+        .and_then(|weight| weight.parse::<f32>().ok());
+    weight.is_some_and(|weight| weight > 0.0)
 }

@@ -115,7 +115,7 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::fleet::plan::Unresolved;
+    use crate::fleet::Unresolved;
     use crate::fleet::{ApiKeys, Reference, ReferenceKind};
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::dispatch::Request;
+use super::request::Request;
 use crate::mcp::{Era, Method, RpcError, message, shape};
 use crate::metrics::Outcome;
 

@@ -1,18 +1,21 @@
 //! Batches, which only 2025-03-26 knows: each message in one is answered as if it had come alone.
 
+use std::fmt;
+
 use bytes::Bytes;
 use futures::future::join_all;
 use http::StatusCode;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::finished::{Content, Finished};
 use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::reply::without_session;
-use super::rpc::{self, Client, Hearing};
+use super::rpc::{self, Came, Client, Hearing};
 use super::visit::Visit;
 use crate::defaults;
-use crate::mcp::{MessageError, Revision, RpcError};
+use crate::mcp::{Envelope, MessageError, Revision, RpcError};
 use crate::metrics::Outcome;
 
 /// Answers the messages of the batch in `body`.
@@ -48,12 +51,16 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
         Err(error) => return refused(&error),
     };
     let client = Client {
-        session: session.as_ref(),
+        session: session.as_deref(),
         revision: Revision::V2025_03_26,
         hearing,
     };
     // All at once: what one of them takes, or comes to, is no matter of the others.
-    let answers = join_all(parts.iter().map(|part| rpc::answer_part(visit, part, client))).await;
+    let answers = join_all(parts.iter().map(async |part| {
+        let read = Envelope::parse(part, defaults::JSON_DEPTH_MAX);
+        rpc::answer(visit, read, part, Came::InBatchOf(client)).await
+    }))
+    .await;
     let answers: Vec<_> = answers
         .into_iter()
         .flat_map(|finished| finished.content.into_messages())
@@ -67,14 +74,14 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
 /// The messages of a batch, unread.
 fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
     let wrong = |code, text: String| refusal(StatusCode::BAD_REQUEST, RpcError::new(code, text));
-    let parts: Vec<&RawValue> =
+    let Parts { first, count } =
         serde_json::from_slice(body).map_err(|error| wrong(RpcError::PARSE, format!("not valid JSON: {error}")))?;
-    match parts.len() {
+    match count {
         0 => Err(wrong(
             RpcError::INVALID_REQUEST,
             "a batch has at least one message".into(),
         )),
-        1..=defaults::BATCH_MAX => Ok(parts.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect()),
+        1..=defaults::BATCH_MAX => Ok(first.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect()),
         more => {
             let text = format!(
                 "a batch has at most {} messages, this one has {more}",
@@ -82,6 +89,41 @@ fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
             );
             Err(wrong(RpcError::INVALID_REQUEST, text))
         }
+    }
+}
+
+/// The messages of a batch as far as there may be any, and how many there are.
+struct Parts<'b> {
+    first: Vec<&'b RawValue>,
+    count: usize,
+}
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Counting;
+
+        impl<'de> Visitor<'de> for Counting {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a batch")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+                let mut first = Vec::new();
+                while first.len() < defaults::BATCH_MAX {
+                    let Some(part) = all.next_element()? else { break };
+                    first.push(part);
+                }
+                let mut count = first.len();
+                while all.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Parts { first, count })
+            }
+        }
+
+        deserializer.deserialize_seq(Counting)
     }
 }
 
@@ -102,5 +144,7 @@ mod tests {
         let of = |count| format!("[{}]", vec!["{}"; count].join(","));
         assert_eq!(code(&of(defaults::BATCH_MAX)), Ok(defaults::BATCH_MAX));
         assert_eq!(code(&of(defaults::BATCH_MAX + 1)), Err(-32600));
+        let many = parts(&Bytes::from(of(100_000))).unwrap_err();
+        assert!(many.error.message.contains("100000"), "{}", many.error.message);
     }
 }

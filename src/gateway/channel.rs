@@ -2,20 +2,21 @@
 //! on it has no headers; it is known whose it is.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::StatusCode;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::access::Principal;
 use super::finished::{Event, Events};
+use super::legacy;
 use super::modern::{Refusal, refusal};
 use super::session::{Session, SessionId};
-use super::visit::Visit;
-use super::{get, legacy};
+use crate::fleet::Federation;
 use crate::mcp::{Members, Revision, RpcError};
 
 /// An open channel, as its messages find it.
@@ -30,11 +31,21 @@ pub(super) struct Channel {
     state: Mutex<State>,
 }
 
+/// What comes on a channel.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
+    Message(Bytes, Option<OwnedSemaphorePermit>),
+    /// One that is larger than it may be, and was not kept; with the id of the request that it is, as it was written, if
+    /// that is known.
+    TooLarge(Option<String>),
+}
+
 /// What is known of its client.
 #[derive(Default)]
 struct State {
     /// The session that a Legacy client opened last.
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     /// Takes what is sent to that session to the client.
     ear: Option<AbortOnDropHandle<()>>,
     is_modern: bool,
@@ -91,7 +102,7 @@ impl Channel {
     }
 
     /// The session of a Legacy client, if it has opened one.
-    pub(super) fn session(&self) -> Option<Session> {
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
         self.state().session.clone()
     }
 
@@ -118,49 +129,44 @@ impl Channel {
         self.state().is_modern = true;
     }
 
-    /// Opens the session that a handshake with these parameters asks for; one that was open before ends.
+    /// Opens the session that a handshake with these parameters asks for, and gives the one that was open before, which
+    /// has to be ended.
     ///
     /// # Errors
     /// The system gives no random bytes.
     pub(super) fn open_session(
         &self,
-        visit: &Visit,
+        federation: &Federation,
+        principal: &Principal,
         revision: Revision,
         params: Option<&Members<'_>>,
-    ) -> Result<Session, Refusal> {
+    ) -> Result<(Arc<Session>, Option<Arc<Session>>), Refusal> {
         let id = SessionId::random().ok_or_else(|| {
             let error = RpcError::new(RpcError::INTERNAL, "no session can be opened; try again");
             refusal(StatusCode::OK, error)
         })?;
-        let (federation, principal) = (&visit.federation, &visit.principal);
         let session = legacy::opening(federation, principal, revision, self.shows_all, params, |opening| {
-            Session::of_stream(id, &opening)
+            Arc::new(Session::of_stream(id, &opening))
         });
-        let before = {
-            let mut state = self.state();
-            state.ear = None;
-            state.session.replace(session.clone())
-        };
-        if let Some(before) = before {
-            visit.end(before.id);
-        }
-        Ok(session)
+        let mut state = self.state();
+        state.ear = None;
+        let before = state.session.replace(Arc::clone(&session));
+        Ok((session, before))
     }
 
-    /// Lets the client hear from now on what is sent to its session, if it does not yet.
-    pub(super) fn hear(&self, visit: &Visit, session: &Session) {
+    /// Lets the client hear from now on what is sent to its session, if it does not yet: the events that are given then.
+    pub(super) fn hear(&self, session: &Session, events: impl FnOnce() -> Events) {
         let mut state = self.state();
         let is_current = state.session.as_ref().is_some_and(|current| current.id == session.id);
         if !is_current || state.ear.as_ref().is_some_and(|ear| !ear.is_finished()) {
             return;
         }
-        let events = get::hear_once(visit, session);
-        let ear = tokio::spawn(pass_on(events, self.out.clone()));
+        let ear = tokio::spawn(pass_on(events(), self.out.clone()));
         state.ear = Some(AbortOnDropHandle::new(ear));
     }
 
     /// Forgets the session, and gives it.
-    pub(super) fn close_session(&self) -> Option<Session> {
+    pub(super) fn close_session(&self) -> Option<Arc<Session>> {
         let mut state = self.state();
         state.ear = None;
         state.session.take()

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::bridge;
-use super::dispatch::Request;
+use super::request::Request;
 use crate::fleet::Federation;
 use crate::index::{List, Target};
 use crate::mcp::{Era, Members, RpcError};
@@ -28,7 +28,7 @@ pub(super) async fn complete(federation: &Federation, request: Request<'_>) -> A
         Err(error) => return Answer::refused(request, &error),
     };
     match federation.members.get(target.member) {
-        Some(member) if !completes(member) => Answer::result(request, EMPTY, &federation.server_info),
+        Some(member) if !completes(member) => Answer::result(request, bridge::NO_COMPLETIONS, &federation.server_info),
         _ => bridge::carry(federation, request, &target).await,
     }
 }
@@ -61,6 +61,3 @@ fn owner(federation: &Federation, request: Request<'_>) -> Result<Target, RpcErr
         invalid(&format!("params.ref names nothing that is offered: {name:?}")).with_data(json!({member: name}))
     })
 }
-
-/// Nothing completes it.
-pub(super) const EMPTY: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;

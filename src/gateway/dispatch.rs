@@ -1,60 +1,21 @@
 //! What each method does; the same for both eras, which differ only in the shape of the answer.
 
-use std::sync::Arc;
-
-use arc_swap::ArcSwap;
-use bytes::Bytes;
-use http::HeaderMap;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::access::Principal;
 use super::answer::Answer;
-use super::bridge::{self, Bridge};
+use super::bridge;
 use super::completion;
-use super::line::Line;
 use super::lists;
 use super::modern::{self, Refusal};
-use super::session::Session;
-use super::{extensions, meta_tools, reads, skills, tasks, updates, viewer};
-use crate::fleet::{Federation, Fleet};
+use super::request::Request;
+use super::{extensions, meta_tools, reads, skills, subscribe, tasks, viewer};
+use crate::fleet::Federation;
 use crate::index::{Audience, Bare, List, MetaTool, Target};
-use crate::mcp::notice::LogLevel;
-use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Id, Method, Revision, RpcError, meta};
-
-/// A request that passed the rules of its era.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// To be echoed.
-    pub id: Id<'a>,
-    /// What is asked for.
-    pub method: Method,
-    /// With which parameters; without any where there are none.
-    pub params: &'a Members<'a>,
-    /// The `_meta` in them, if it is an object.
-    pub meta: Option<&'a Members<'a>>,
-    /// The revision that the client speaks.
-    pub revision: Revision,
-    /// The whole message.
-    pub body: &'a Bytes,
-    /// Who sends it.
-    pub principal: &'a Principal,
-    /// What they may see.
-    pub audience: Audience,
-    /// Who that is, for what outlives the request.
-    pub(super) viewer: &'a viewer::Viewer,
-    /// What is served now and later.
-    pub fleet: &'a Arc<ArcSwap<Fleet>>,
-    /// The session of a Legacy client, where it has one.
-    pub session: Option<&'a Session>,
-    /// Where goes what is said before the answer, if the client can hear it.
-    pub intermediate: Option<&'a Line>,
-    /// The headers that came with it, if the transport has any.
-    pub headers: Option<&'a HeaderMap>,
-    /// What it shares with the client's other messages.
-    pub bridge: &'a Arc<Bridge>,
-}
+use crate::mcp::LogLevel;
+use crate::mcp::object::ObjectWriter;
+use crate::mcp::{Era, Method, Revision, RpcError, meta};
+use crate::upstream::Party;
 
 /// Carries out `request` for a client of `federation`. What is rarely asked for is put apart, so that calls stay small.
 pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
@@ -73,7 +34,7 @@ pub async fn dispatch(federation: &Federation, request: Request<'_>) -> Answer {
         Method::SkillsGet => Box::pin(skills::get(federation, request)).await,
         Method::DirectoryRead => Box::pin(skills::directory(federation, request)).await,
         Method::Complete => Box::pin(completion::complete(federation, request)).await,
-        Method::Subscribe | Method::Unsubscribe => Box::pin(updates::change(federation, request)).await,
+        Method::Subscribe | Method::Unsubscribe => Box::pin(subscribe::change(federation, request)).await,
         Method::SetLevel => set_level(federation, request),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
             Box::pin(tasks::carry(federation, request)).await
@@ -132,10 +93,10 @@ fn set_level(federation: &Federation, request: Request<'_>) -> Answer {
         let text = format!("params.level must be one of {}", LogLevel::names());
         return Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text));
     };
-    if request.bridge.wishes.set_level(session.id, level) {
-        Answer::ok(request, b"{}")
-    } else {
-        Answer::failed(request, "too many sessions ask for logs; try again later")
+    let party = Party::of(&federation.name, request.principal.name());
+    match request.conversations.wishes.set_level(session.id, &party, level) {
+        Ok(()) => Answer::ok(request, b"{}"),
+        Err(no_room) => Answer::failed(request, &no_room.to_string()),
     }
 }
 
@@ -244,7 +205,9 @@ async fn unlisted(federation: &Federation, request: Request<'_>, name: &str) -> 
     if let Some(delegated) = index.delegated(name, audience) {
         let arguments = request.params.get("arguments").map(RawValue::get);
         let arguments = arguments.filter(|arguments| arguments.starts_with('{')).unwrap_or("{}");
-        return meta_tools::delegate(federation, request, &delegated, arguments).await;
+        if let Some(answer) = meta_tools::delegate(federation, request, &delegated, arguments).await {
+            return answer;
+        }
     }
     let mut text = format!("Unknown tool {name:?}");
     if index.view(audience).leads_to_unlisted {

@@ -4,9 +4,12 @@ use std::future::pending;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
+use http::header::ORIGIN;
 use tokio::sync::watch;
 
 use super::access::{self, Principal};
+use super::origin;
 use super::visit::Visit;
 use crate::fleet::{Federation, Fleet, KeyDigest, News};
 
@@ -29,9 +32,11 @@ pub(super) struct Gate {
     federation: String,
     principal: Principal,
     key: Option<KeyDigest>,
+    /// The page that opened it, if one did.
+    origins: Box<[HeaderValue]>,
     /// Whether it is open to whoever started this process, whom no access is for.
     is_local: bool,
-    /// The access that was checked last.
+    /// The access by which it was open last; before the first look no count of changes is.
     checked: u64,
 }
 
@@ -43,16 +48,17 @@ pub(super) struct Guard {
 }
 
 impl Gate {
-    /// The gate for a stream that `visit` opens while `news` tells the state of access.
-    pub(super) fn new(visit: &Visit, needs: Needs, news: News) -> Self {
+    /// The gate for a stream that `visit` opens. What has changed since the request came in is looked at too.
+    pub(super) fn new(visit: &Visit, needs: Needs) -> Self {
         Self {
             needs,
             fleet: Arc::clone(&visit.shared.fleet),
             federation: visit.federation.name.clone(),
             principal: visit.principal.clone(),
             key: access::presented_digest(&visit.headers),
+            origins: visit.headers.get_all(ORIGIN).iter().cloned().collect(),
             is_local: visit.channel.as_ref().is_some_and(|channel| channel.is_local()),
-            checked: news.access,
+            checked: UNCHECKED,
         }
     }
 
@@ -66,13 +72,16 @@ impl Gate {
         if news.access == self.checked {
             return true;
         }
-        self.checked = news.access;
         let fleet = self.fleet.load();
         let federation = fleet.federation(&self.federation);
-        federation.is_some_and(|served| {
+        let is_open = federation.is_some_and(|served| {
             let admits = self.is_local || access::still_admits(&served.access, &self.principal, self.key.as_ref());
-            admits && self.needs.are_met(served)
-        })
+            admits && origin::admits(&served.origins, &self.origins) && self.needs.are_met(served)
+        });
+        if is_open {
+            self.checked = news.access;
+        }
+        is_open
     }
 }
 
@@ -89,12 +98,10 @@ impl Needs {
 impl Guard {
     /// The guard of what `visit` waits for.
     pub(super) fn new(visit: &Visit) -> Self {
-        let mut news = visit.federation.changes.listen();
-        let now = *news.borrow_and_update();
-        // What has changed since the request came in is looked at too.
-        let mut gate = Gate::new(visit, Needs::Nothing, now);
-        gate.checked = UNCHECKED;
-        Self { gate, news }
+        Self {
+            gate: Gate::new(visit, Needs::Nothing),
+            news: visit.federation.changes.listen(),
+        }
     }
 
     /// Waits until who sent the request would not be let in any more.

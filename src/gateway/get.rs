@@ -16,7 +16,7 @@ use super::hub::{Heard, Listener, SessionHub, StreamId};
 use super::reply::{self, Reply};
 use super::session::Session;
 use super::stream;
-use super::viewer::{Sight, Viewer};
+use super::viewer::Sight;
 use super::visit::Visit;
 use super::{legacy, modern};
 use crate::api::federation::LegacyNames;
@@ -123,14 +123,14 @@ fn hear(visit: &Visit, session: &Session, position: Option<Position>, place: Opt
         Some(_) => Needs::Legacy,
         None => Needs::Sessions,
     };
-    let mut sight = Sight::of(visit, Viewer::of(visit, Some(session), None), now);
+    let mut sight = Sight::of(visit.standing(visit.viewer(Some(session), None)), now);
     let known = position.map(|Position(known)| known);
     let ear = Ear {
         listener: SessionHub::listen(&visit.shared.hub, session.id, sight.shown(now), known),
         sight,
         tells_twice: visit.federation.streams.legacy_names == LegacyNames::Both,
         again: None,
-        gate: Gate::new(visit, needs, now),
+        gate: Gate::new(visit, needs),
         news,
         hears_changes: session.revision > Revision::V2024_11_05 || visit.channel.is_some(),
         stop: visit.stop().clone(),

@@ -1,5 +1,7 @@
 //! The rules for a Legacy request.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
@@ -79,7 +81,7 @@ pub fn session(
     federation: &Federation,
     principal: &Principal,
     map: &HeaderMap,
-) -> Result<Option<Session>, SessionError> {
+) -> Result<Option<Arc<Session>>, SessionError> {
     if !federation.sessions.enabled {
         return Ok(None);
     }

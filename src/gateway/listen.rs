@@ -8,15 +8,15 @@ use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::bridge::session_lanes;
 use super::finished::{Content, Event, Finished};
 use super::gate::{Gate, Needs};
 use super::hub::Begun;
 use super::modern::{Refusal, refusal};
 use super::reply;
+use super::session_lanes;
 use super::tasks;
 use super::updates::Updates;
-use super::viewer::{Sight, Viewer};
+use super::viewer::Sight;
 use super::visit::Visit;
 use crate::fleet::{Caller, Hearing, News, Place};
 use crate::index::Shown;
@@ -90,9 +90,8 @@ pub(super) async fn open(
     let mut news = federation.changes.listen();
     let now = *news.borrow_and_update();
     let meta = params.and_then(|params| Members::parse(params.get("_meta")?.get()));
-    let viewer = Viewer::of(visit, None, meta.as_ref()).asking_as(caller);
-    let audience = viewer.audience(federation);
-    let mut sight = Sight::of(visit, viewer, now);
+    let viewer = visit.viewer(None, meta.as_ref()).asking_as(caller);
+    let mut sight = Sight::of(visit.standing(viewer), now);
     let begun = visit.begin(None, Method::Listen, id);
     // What changes from here on is told, also while resources are being subscribed to.
     let by = Subscriber {
@@ -102,7 +101,7 @@ pub(super) async fn open(
     let subscribing = async {
         tokio::join!(
             Updates::of(federation, &by, &filter.uris, sight.standing()),
-            tasks::Changes::of(visit, audience, &filter.tasks)
+            tasks::Changes::of(visit, sight.standing(), &filter.tasks)
         )
     };
     let subscribed = tokio::select! {
@@ -123,7 +122,7 @@ pub(super) async fn open(
         news,
         told: sight.shown(now),
         sight,
-        gate: Gate::new(visit, Needs::Nothing, now),
+        gate: Gate::new(visit, Needs::Nothing),
         stop: visit.stop().clone(),
         heartbeat: federation.streams.heartbeat,
         state: State::Unacknowledged,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::cursor;
-use super::dispatch::Request;
+use super::request::Request;
 use crate::fleet::Federation;
 use crate::index::{Audience, List, Page};
 use crate::mcp::object::ObjectWriter;
@@ -18,7 +18,7 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
         None => None,
         Some(_) => {
             let cursor = request.params.string("cursor");
-            let keys = request.bridge.keys(&federation.name);
+            let keys = request.conversations.keys(&federation.name);
             match cursor.and_then(|cursor| cursor::open(list, &cursor, &*keys?)) {
                 Some(after) => Some(after),
                 None => {
@@ -33,7 +33,7 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
     let page = index.page(&view, list, request.revision, after.as_deref(), federation.page_size);
     let next = match page.last {
         None => None,
-        Some(last) => match request.bridge.keys(&federation.name) {
+        Some(last) => match request.conversations.keys(&federation.name) {
             Some(keys) => Some(cursor::seal(list, last, &keys)),
             // The rest must not look as if it were not there.
             None => return Answer::failed(request, "pages are not ready yet; try again"),

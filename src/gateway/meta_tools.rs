@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::bridge::{self, remote_search};
-use super::dispatch::Request;
 use super::message::Message;
+use super::request::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::search::Query;
@@ -40,19 +40,31 @@ pub(super) async fn call(federation: &Federation, request: Request<'_>, tool: Me
     })
 }
 
-/// Lets the member run the tool that its own search told of and that no list has. `arguments` is a JSON object.
+/// Lets the member run the tool that its own search tells of and that no list has. `arguments` is a JSON object. `None`
+/// where the member does not tell of it.
 pub(super) async fn delegate(
     federation: &Federation,
     request: Request<'_>,
     delegated: &Delegated,
     arguments: &str,
-) -> Answer {
+) -> Option<Answer> {
     let Some(hops) = remote_search::next_hop(request.meta) else {
-        return Answer::failed(
-            request,
-            "gateways hand it round in circles; look at members with remoteSearch",
-        );
+        let text = "gateways hand it round in circles; look at members with remoteSearch";
+        return Some(Answer::failed(request, text));
     };
+    match remote_search::has(federation, delegated, hops).await {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => {
+            let member = federation.members.get(delegated.member);
+            let member = member.map_or("", |member| member.name.as_str());
+            let text = format!(
+                "member {member:?} does not say whether it has the tool: {}",
+                error.outline()
+            );
+            return Some(Answer::failed(request, &text));
+        }
+    }
     let mut own = Vec::new();
     let mut call = ObjectWriter::open(&mut own);
     call.string("name", &delegated.original);
@@ -65,7 +77,7 @@ pub(super) async fn delegate(
         needs_task: false,
     };
     let arguments = String::from_utf8_lossy(&own);
-    carry(federation, request, &target, &arguments, Some(hops)).await
+    Some(carry(federation, request, &target, &arguments, Some(hops)).await)
 }
 
 /// What a model did wrong, in words for it.
@@ -141,8 +153,10 @@ async fn execute(federation: &Federation, request: Request<'_>, arguments: &Memb
     if let Some(target) = index.target_for_models(&name, audience) {
         return Ok(carry(federation, request, target, parameters, None).await);
     }
-    if let Some(delegated) = index.delegated(&name, audience) {
-        return Ok(delegate(federation, request, &delegated, parameters).await);
+    if let Some(delegated) = index.delegated(&name, audience)
+        && let Some(answer) = delegate(federation, request, &delegated, parameters).await
+    {
+        return Ok(answer);
     }
     if let Some(absent) = federation.absent_owner(&name) {
         return Ok(Answer::failed(

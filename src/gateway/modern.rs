@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::json;
 
 use crate::fleet::ProtocolPlan;
+use crate::mcp::LogLevel;
 use crate::mcp::meta::{self, VersionClaim};
-use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{self, Members};
 use crate::mcp::{Method, ParamHeaders, Revision, RpcError, headers};
 

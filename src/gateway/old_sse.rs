@@ -63,7 +63,11 @@ pub(super) fn open(visit: Visit) -> Reply {
 pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> Reply {
     let gone = || reply::plain(StatusCode::NOT_FOUND, "Session not found\n");
     let name = query.and_then(|query| query.split('&').find_map(|part| part.strip_prefix(PARAMETER)));
-    let Some(letterbox) = name.and_then(|name| visit.shared.old_streams.find(name, &visit)) else {
+    let find = |name| {
+        let (federation, principal) = (&visit.federation.name, &visit.principal);
+        visit.shared.old_streams.find(name, federation, principal)
+    };
+    let Some(letterbox) = name.and_then(find) else {
         return gone();
     };
     let message = match post::body(&visit, body).await {
@@ -91,9 +95,11 @@ impl Face {
             visit.shows_all,
             visit.shared.stop.child_token(),
         )?);
-        let mut news = visit.federation.changes.listen();
-        let now = *news.borrow_and_update();
-        let incoming = visit.shared.old_streams.open(&name, &visit);
+        let news = visit.federation.changes.listen();
+        let incoming = visit
+            .shared
+            .old_streams
+            .open(&name, &visit.federation.name, &visit.principal);
         let face = Self {
             shared: Arc::clone(&visit.shared),
             address: Some(format!("messages?{PARAMETER}{name}")),
@@ -101,7 +107,7 @@ impl Face {
             channel: Arc::downgrade(&channel),
             said,
             news,
-            gate: Gate::new(&visit, Needs::Legacy, now),
+            gate: Gate::new(&visit, Needs::Legacy),
             keep_alive: visit.federation.streams.keep_alive,
             patience: Some(Instant::now() + defaults::HEADER_TIMEOUT),
             _place: place,

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::access::Principal;
-use super::talk::Incoming;
-use super::visit::Visit;
+use super::channel::Incoming;
 use crate::defaults;
 
 /// All of them, by the names in their addresses.
@@ -26,19 +25,19 @@ pub(super) struct Letterbox {
 }
 
 impl OldStreams {
-    /// Where goes what `visit` posts to the address of this name; `None` where that is not its own.
-    pub(super) fn find(&self, name: &str, visit: &Visit) -> Option<Letterbox> {
+    /// Where goes what `principal` posts to `federation` at the address of this name; `None` where that is not its own.
+    pub(super) fn find(&self, name: &str, federation: &str, principal: &Principal) -> Option<Letterbox> {
         let found = self.lock().get(name).cloned()?;
-        let is_own = found.federation == visit.federation.name && found.principal == visit.principal;
+        let is_own = found.federation == federation && found.principal == *principal;
         is_own.then_some(found)
     }
 
-    /// Lets whoever sends `visit` post under `name`, and gives what they will post.
-    pub(super) fn open(&self, name: &str, visit: &Visit) -> mpsc::Receiver<Incoming> {
+    /// Lets `principal` post to `federation` under `name`, and gives what they will post.
+    pub(super) fn open(&self, name: &str, federation: &str, principal: &Principal) -> mpsc::Receiver<Incoming> {
         let (taken, incoming) = mpsc::channel(defaults::OLD_STREAM_MESSAGES_MAX);
         let letterbox = Letterbox {
-            federation: visit.federation.name.clone(),
-            principal: visit.principal.clone(),
+            federation: federation.to_owned(),
+            principal: principal.clone(),
             taken,
             places: Arc::new(Semaphore::new(defaults::OLD_STREAM_MESSAGES_MAX)),
         };

@@ -18,9 +18,7 @@ pub enum Denied {
 /// Lets in what has no `Origin` or one of `plan`; `loopback` tells that the listener is one, and that only loopback host
 /// names lead to it by right.
 pub fn check(uri: &Uri, headers: &HeaderMap, loopback: bool, plan: &OriginPlan) -> Result<(), Denied> {
-    // Every one that is sent: of two, others may take the second.
-    let mut origins = headers.get_all(ORIGIN).iter();
-    if !origins.all(|origin| is_one_of(plan, origin)) {
+    if !admits(plan, headers.get_all(ORIGIN)) {
         return Err(Denied::Origin);
     }
     let hosts = headers.get_all(HOST).iter().map(|host| host.to_str().ok());
@@ -29,6 +27,12 @@ pub fn check(uri: &Uri, headers: &HeaderMap, loopback: bool, plan: &OriginPlan) 
         return Err(Denied::Host);
     }
     Ok(())
+}
+
+/// Whether `plan` lets in what was sent from these `origins`, or from none.
+pub fn admits<'o>(plan: &OriginPlan, origins: impl IntoIterator<Item = &'o HeaderValue>) -> bool {
+    // Every one that is sent: of two, others may take the second.
+    origins.into_iter().all(|origin| is_one_of(plan, origin))
 }
 
 fn is_one_of(plan: &OriginPlan, origin: &HeaderValue) -> bool {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::dispatch::Request;
+use super::request::Request;
 use super::visit::Visit;
 use crate::fleet::{Caller, Federation, OwnMember};
 use crate::index::List;

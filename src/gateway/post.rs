@@ -16,7 +16,7 @@ use super::modern::{Refusal, refusal};
 use super::reply::{self, Reply};
 use super::visit::Visit;
 use super::work::Work;
-use super::{rpc, stream};
+use super::{intake, stream};
 use crate::body::{self, BodyError};
 use crate::defaults;
 use crate::mcp::RpcError;
@@ -39,7 +39,7 @@ pub(super) async fn answer(visit: Visit, body: Incoming) -> Reply {
     let (streams, hub) = (visit.federation.streams, visit.shared.hub.clone());
     let (visit, line) = (Arc::new(visit), Line::new());
     let mut work = Work::new(
-        rpc::work(Arc::clone(&visit), body, line.clone(), takes_events),
+        intake::work(Arc::clone(&visit), body, line.clone(), takes_events),
         line.clone(),
         hub,
         streams.resume,

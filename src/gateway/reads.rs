@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::answer::Answer;
-use super::bridge::{self, Failure};
-use super::dispatch::Request;
+use super::bridge::fanout::{self, Failure};
+use super::bridge::forwarded;
+use super::request::Request;
 use super::skills;
 use crate::fleet::Federation;
 use crate::index::skills::uri::is_skill;
@@ -22,10 +23,10 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>) -> Answe
         return skills::read(federation, request, &target).await;
     }
     // Skills are read from their owner alone: the member that their address names.
-    let is_forwarded_on = bridge::hops(request.headers) < federation.fanout_hops && !is_skill(&uri);
+    let is_forwarded_on = forwarded::hops(request.headers) < federation.fanout_hops && !is_skill(&uri);
     let mut failed = if is_forwarded_on {
         let members = index.readers(&uri, request.audience);
-        match Box::pin(bridge::ask_all(federation, request, &uri, members)).await {
+        match Box::pin(fanout::ask_all(federation, request, &uri, members)).await {
             Ok(answer) => return answer,
             Err(failed) => failed,
         }

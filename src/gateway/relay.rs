@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::line::Line;
 use crate::defaults;
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 use crate::mcp::{Envelope, Members, meta, notice};
 use crate::upstream::{Asked, Ear};
 

@@ -1,24 +1,20 @@
 //! One JSON-RPC message of a client: which era's rules it is under, and what they say of it.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::answer::Answer;
-use super::bridge::session_lanes;
-use super::dispatch::{self, dispatch};
+use super::dispatch::dispatch;
 use super::finished::Finished;
 use super::line::{Caller, Line};
 use super::message::{Asked, Message};
 use super::modern::{Refusal, refusal};
 use super::reply::without_session;
+use super::request::Request;
 use super::session::Session;
 use super::told::{Counting, Told};
-use super::viewer::Viewer;
 use super::visit::Visit;
-use super::{batch, legacy, listen, modern, own};
-use crate::defaults;
+use super::{get, legacy, listen, modern, own, session_lanes};
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
 
@@ -39,33 +35,18 @@ pub(super) struct Client<'a> {
 }
 
 /// How a message came.
-enum Came<'a> {
+pub(super) enum Came<'a> {
     Alone(Hearing<'a>),
     InBatchOf(Client<'a>),
 }
 
-/// Answers what came as `body`, a message or a batch of them; what is said before the answer goes to `line`, if its
-/// other end `takes_events`.
-pub(super) async fn work(visit: Arc<Visit>, body: Bytes, line: Line, takes_events: bool) -> Finished {
-    let hearing = Hearing {
-        line: &line,
-        takes_events,
-    };
-    match Envelope::parse(&body, defaults::JSON_DEPTH_MAX) {
-        // Some Legacy clients may send them.
-        Err(MessageError::Batch) if !visit.claims_modern() => batch::answer(&visit, &body, hearing).await,
-        read => answer(&visit, read, &body, Came::Alone(hearing)).await,
-    }
-}
-
-/// Answers one message of a batch from `client`; with nothing where it asks for nothing.
-pub(super) async fn answer_part(visit: &Visit, part: &Bytes, client: Client<'_>) -> Finished {
-    let read = Envelope::parse(part, defaults::JSON_DEPTH_MAX);
-    answer(visit, read, part, Came::InBatchOf(client)).await
-}
-
 /// Answers the message in `body`, as it was `read`, and counts it if it is a request.
-async fn answer(visit: &Visit, read: Result<Envelope<'_>, MessageError>, body: &Bytes, came: Came<'_>) -> Finished {
+pub(super) async fn answer(
+    visit: &Visit,
+    read: Result<Envelope<'_>, MessageError>,
+    body: &Bytes,
+    came: Came<'_>,
+) -> Finished {
     let told = match &read {
         Err(error) => Told::malformed(visit, None, error),
         Ok(envelope) => match (Message::of(envelope, body), came) {
@@ -134,7 +115,7 @@ async fn alone(visit: &Visit, message: &Message<'_>, hearing: Hearing<'_>) -> To
         }
     };
     let client = Client {
-        session: session.as_ref(),
+        session: session.as_deref(),
         revision: session.as_ref().map_or(revision, |session| session.revision),
         hearing,
     };
@@ -144,7 +125,7 @@ async fn alone(visit: &Visit, message: &Message<'_>, hearing: Hearing<'_>) -> To
 /// A message of a Legacy client, in a session or where there are none.
 async fn in_session(visit: &Visit, message: &Message<'_>, client: Client<'_>) -> Told {
     if let (Some(channel), Some(session)) = (&visit.channel, client.session) {
-        channel.hear(visit, session);
+        channel.hear(session, || get::hear_once(visit, session));
     }
     let asked = match message.kind {
         Kind::Request { id, method } => Asked { id, method },
@@ -154,7 +135,7 @@ async fn in_session(visit: &Visit, message: &Message<'_>, client: Client<'_>) ->
         }
         Kind::Response { id } => {
             if let (Some(id), Some(session)) = (id, client.session) {
-                visit.shared.bridge.answered(session.id, id, message.body);
+                visit.shared.conversations.answered(session.id, id, message.body);
             }
             return Told::nothing();
         }
@@ -246,10 +227,14 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
         Err(error) => return Told::refused(visit, Some(asked.id), &error),
     };
     if let Some(channel) = &visit.channel {
-        let session = match channel.open_session(visit, revision, message.params()) {
-            Ok(session) => session,
+        let opened = channel.open_session(&visit.federation, &visit.principal, revision, message.params());
+        let (session, before) = match opened {
+            Ok(opened) => opened,
             Err(error) => return Told::refused(visit, Some(asked.id), &error),
         };
+        if let Some(before) = before {
+            visit.end(before.id);
+        }
         let client = Client {
             session: Some(&session),
             revision,
@@ -284,8 +269,8 @@ async fn handshake(visit: &Visit, message: &Message<'_>, asked: Asked<'_>, heari
 /// Does what is asked, until it is done or the session cancels it.
 async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Method, client: Client<'_>) -> Told {
     let none = Members::default();
-    let viewer = Viewer::of(visit, client.session, message.meta());
-    let request = dispatch::Request {
+    let viewer = visit.viewer(client.session, message.meta());
+    let request = Request {
         id,
         method,
         params: message.params().unwrap_or(&none),
@@ -299,7 +284,7 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
         session: client.session,
         intermediate: Some(client.hearing.line).filter(|_| client.hearing.takes_events && visit.may_stream()),
         headers: visit.spoken_headers(),
-        bridge: &visit.shared.bridge,
+        conversations: &visit.shared.conversations,
     };
     client.hearing.line.set_method(method);
     let begun = visit.begin(client.session, method, id);
@@ -330,7 +315,7 @@ async fn carry_out(visit: &Visit, message: &Message<'_>, id: Id<'_>, method: Met
 }
 
 /// The answer to `request`, by the federation as whoever sends it sees it.
-async fn answered(visit: &Visit, request: dispatch::Request<'_>) -> Answer {
+async fn answered(visit: &Visit, request: Request<'_>) -> Answer {
     let seen = match request.viewer.caller() {
         None => None,
         Some(caller) => Some(Box::pin(own::federation(visit, caller, request)).await),

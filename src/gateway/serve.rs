@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::bridge::Bridge;
+use super::conversations::Conversations;
 use super::endpoint::Endpoint;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
@@ -76,7 +76,10 @@ impl Gateway {
     ) {
         let shared = Shared {
             fleet,
-            bridge: Arc::new(Bridge::new(Arc::clone(&sessions), Wishes::start(Arc::clone(&self.hub)))),
+            conversations: Arc::new(Conversations::new(
+                Arc::clone(&sessions),
+                Wishes::start(Arc::clone(&self.hub)),
+            )),
             sessions,
             hub: self.hub,
             old_streams: OldStreams::default(),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::bridge;
-use super::dispatch::Request;
+use super::request::Request;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::skills::{Entry, Mismatch, Proof, uri};

@@ -15,12 +15,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::access::Principal;
-use super::bridge::Bridge;
-use super::channel::Channel;
+use super::channel::{Channel, Incoming};
+use super::conversations::Conversations;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
+use super::reach::Reach;
 use super::session::Sessions;
-use super::talk::{Incoming, Talk};
+use super::talk::Talk;
 use super::visit::Shared;
 use super::wishes::Wishes;
 use crate::defaults;
@@ -39,6 +40,9 @@ pub struct Pipes {
     pub federation: String,
     /// Whether the client is listed everything, past what is only found by search.
     pub shows_all: bool,
+    /// Where the federation is a member alone, without whose server there is nothing to serve: what to do where that
+    /// wants credentials.
+    pub on_refusal: Option<&'static str>,
     /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
 }
@@ -56,7 +60,7 @@ impl Pipes {
         output: impl AsyncWrite + Unpin + Send + 'static,
         served: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (taken, incoming) = mpsc::channel(1);
+        let (taken, mut incoming) = mpsc::channel(1);
         let mut reading = AbortOnDropHandle::new(tokio::spawn(read(input, taken)));
         let left_silently = async {
             drop((&mut reading).await);
@@ -70,16 +74,29 @@ impl Pipes {
             () = served => {}
             () = left_silently => return Ok(()),
         }
+        let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
+        let passing = self.on_refusal.map(|on_refusal| {
+            let reach = Reach {
+                fleet: Arc::clone(&self.fleet),
+                federation: self.federation.clone(),
+                on_refusal,
+            };
+            let (passed, rest) = mpsc::channel(1);
+            let all = std::mem::replace(&mut incoming, rest);
+            AbortOnDropHandle::new(tokio::spawn(reach.pass(all, passed, out.clone())))
+        });
         let hub = Arc::new(SessionHub::new());
         let shared = Shared {
             fleet: self.fleet,
-            bridge: Arc::new(Bridge::new(Arc::clone(&self.sessions), Wishes::start(Arc::clone(&hub)))),
+            conversations: Arc::new(Conversations::new(
+                Arc::clone(&self.sessions),
+                Wishes::start(Arc::clone(&hub)),
+            )),
             sessions: self.sessions,
             hub,
             old_streams: OldStreams::default(),
             stop: self.stop.clone(),
         };
-        let (out, outgoing) = mpsc::channel(defaults::CHANNEL_QUEUE);
         let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
         let talk = Talk::new(
@@ -91,7 +108,7 @@ impl Pipes {
         );
         let writing = AbortOnDropHandle::new(tokio::spawn(write(outgoing, output)));
         talk.go_on(incoming, defaults::CHANNEL_GRACE).await;
-        drop(reading);
+        drop((reading, passing));
         // A client that does not read holds up nothing.
         if timeout(defaults::CHANNEL_GRACE, writing).await.is_err() {
             tracing::debug!("the client does not read; what was left to say is lost");

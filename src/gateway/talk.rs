@@ -14,26 +14,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, timeout};
 
 use super::access::Principal;
-use super::channel::{Channel, pass_on};
+use super::channel::{Channel, Incoming, pass_on};
 use super::finished::{Content, batch_of};
+use super::intake;
 use super::line::{Line, Next};
 use super::modern::refusal;
-use super::rpc;
 use super::visit::{Shared, Visit};
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::mcp::{Envelope, Id, Kind, RpcError};
 use crate::metrics::Outcome;
-
-/// What comes on a channel.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
-    Message(Bytes, Option<OwnedSemaphorePermit>),
-    /// One that is larger than it may be, and was not kept; with the id of the request that it is, as it was written, if
-    /// that is known.
-    TooLarge(Option<String>),
-}
 
 /// The talk with one client on its channel.
 pub(super) struct Talk {
@@ -205,7 +195,7 @@ type Places = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
 async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: Places) {
     let line = Line::new();
     let worked = async {
-        let finished = rpc::work(Arc::new(visit), message, line.clone(), true).await;
+        let finished = intake::work(Arc::new(visit), message, line.clone(), true).await;
         match finished.content {
             Content::Events(events) => {
                 line.finish(Content::Nothing);

@@ -5,55 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answer::Answer;
-use super::bridge::session_lanes;
-use super::dispatch::Request;
 use super::viewer::Standing;
 use crate::defaults;
 use crate::fleet::Federation;
 use crate::index::skills::{SkillPrefix, rewrite};
-use crate::mcp::{Members, Method, RpcError, subscription};
-use crate::upstream::{Party, SubscribeError, Subscriber, Subscription};
-
-/// Subscribes a Legacy session to a resource, or ends that.
-pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Answer {
-    let Some(session) = request.session else {
-        return Answer::refused(request, &RpcError::method_not_found(request.method.as_str()));
-    };
-    let Some(uri) = request.params.string("uri").filter(|uri| !uri.is_empty()) else {
-        let error = RpcError::new(RpcError::INVALID_PARAMS, "params.uri must be a non-empty string");
-        return Answer::refused(request, &error);
-    };
-    let wishes = &request.bridge.wishes;
-    if request.method == Method::Unsubscribe {
-        wishes.unsubscribe(session.id, &uri);
-        return Answer::ok(request, b"{}");
-    }
-    let standing = Standing::new(request.viewer.clone(), request.fleet, &federation.name);
-    let by = Subscriber {
-        owner: session_lanes::owner(session.id),
-        party: Party::of(&federation.name, request.principal.name()),
-    };
-    match subscribe(federation, &by, &uri, standing).await {
-        Ok(subscription) => {
-            if wishes.subscribe(session.id, &uri, subscription) {
-                return Answer::ok(request, b"{}");
-            }
-            let most = defaults::SESSION_SUBSCRIPTIONS_MAX;
-            let text = format!("a session subscribes to at most {most} resources; unsubscribe from one first");
-            Answer::refused(request, &RpcError::new(RpcError::INVALID_PARAMS, text))
-        }
-        Err(NotSubscribed::Unknown) => {
-            let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource {uri:?} not found"));
-            Answer::refused(request, &error.with_data(json!({"uri": uri})))
-        }
-        Err(error) => Answer::failed(request, &error.to_string()),
-    }
-}
+use crate::mcp::{Members, subscription};
+use crate::upstream::{SubscribeError, Subscriber, Subscription};
 
 /// The updates of several resources, for one client.
 #[derive(Debug)]
@@ -103,10 +64,16 @@ impl Updates {
     }
 }
 
-/// A subscription to one resource as clients know it, until it is dropped.
+/// A subscription to one resource as clients know it, until it is dropped: whoever takes the place of the server that
+/// it was made with is subscribed to in turn.
 #[derive(Debug)]
 pub(super) struct Subscribed {
     subscription: Subscription,
+    /// When it was made.
+    since: Instant,
+    /// How long is waited before it is made anew, once its server is let go of.
+    pause: Duration,
+    by: Subscriber,
     /// Who subscribed, and to what.
     standing: Standing,
     uri: String,
@@ -118,7 +85,14 @@ impl Subscribed {
     /// The params of the next update; `None` when there will be none any more.
     async fn updated(&mut self) -> Option<Arc<str>> {
         loop {
-            let params = self.subscription.updated().await?.params;
+            let notice = match self.subscription.updated().await {
+                Some(notice) => notice,
+                None => {
+                    self.renew().await?;
+                    self.subscription.unheard()
+                }
+            };
+            let params = notice.params;
             let renamed = self.prefix.as_ref().map(|prefix| rewrite::descriptor(&params, prefix));
             let params = match renamed {
                 Some(Cow::Owned(renamed)) => renamed.into(),
@@ -128,6 +102,33 @@ impl Subscribed {
             let updated = Members::parse(&params).and_then(|params| params.string("uri").map(Cow::into_owned));
             if updated.is_some_and(|updated| self.standing.may_hear(&self.uri, &updated)) {
                 return Some(params);
+            }
+        }
+    }
+
+    /// Subscribes with whoever has the resource now. `None` once the federation is served no longer.
+    async fn renew(&mut self) -> Option<()> {
+        // Servers that go as soon as they have come are not asked for ever more.
+        if self.since.elapsed() > defaults::RETRY_MAX {
+            self.pause = defaults::RETRY_MIN;
+        }
+        loop {
+            sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(defaults::RETRY_MAX);
+            let federation = self.standing.settled().await?;
+            match subscribe(&federation, &self.by, &self.uri, self.standing.clone()).await {
+                Ok(renewed) => {
+                    let pause = self.pause;
+                    *self = Self { pause, ..renewed };
+                    return Some(());
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        reason = error.reason(),
+                        uri = self.uri,
+                        "not subscribed to again: {error}"
+                    );
+                }
             }
         }
     }
@@ -142,7 +143,7 @@ pub(super) async fn pass_on(mut subscribed: Subscribed, mut send: impl AsyncFnMu
 
 /// Why a resource is not subscribed to.
 #[derive(Debug, thiserror::Error)]
-enum NotSubscribed {
+pub(super) enum NotSubscribed {
     /// Nobody has it.
     #[error("nobody offers it")]
     Unknown,
@@ -164,7 +165,11 @@ impl NotSubscribed {
     }
 }
 
-async fn subscribe(
+/// Subscribes whom `by` names to the resource `uri`, as far as whoever has this `standing` may see it.
+///
+/// # Errors
+/// Nobody has it, or whoever has it does not take subscriptions now.
+pub(super) async fn subscribe(
     federation: &Federation,
     by: &Subscriber,
     uri: &str,
@@ -179,6 +184,9 @@ async fn subscribe(
     let subscription = subscribed.map_err(|error| NotSubscribed::Member(name(), error))?;
     Ok(Subscribed {
         subscription,
+        since: Instant::now(),
+        pause: defaults::RETRY_MIN,
+        by: by.clone(),
         standing,
         uri: uri.to_owned(),
         prefix: member.skills.clone(),

@@ -6,7 +6,6 @@ use arc_swap::ArcSwap;
 
 use super::access::Principal;
 use super::session::Session;
-use super::visit::Visit;
 use crate::fleet::{Caller, Federation, Fleet, News, Watching};
 use crate::index::{Audience, RuleSet, Shown};
 use crate::mcp::{Members, meta};
@@ -14,15 +13,15 @@ use crate::mcp::{Members, meta};
 /// What of a client decides what it sees.
 #[derive(Clone, Debug)]
 pub(super) struct Viewer {
-    principal: Principal,
+    pub(super) principal: Principal,
     /// Whether it shows user interfaces.
-    shows_apps: bool,
+    pub(super) shows_apps: bool,
     /// Whether it wishes to be listed everything.
-    shows_all: bool,
+    pub(super) shows_all: bool,
     /// Whether it started this process, whom no access is for.
-    is_local: bool,
+    pub(super) is_local: bool,
     /// Who it is to servers that are asked in callers' names, if any is.
-    caller: Option<Arc<Caller>>,
+    pub(super) caller: Option<Arc<Caller>>,
 }
 
 /// A viewer of a federation, whatever becomes of both.
@@ -45,17 +44,6 @@ pub(super) struct Sight {
 }
 
 impl Viewer {
-    /// Who sends the message of `visit`: in a session, or with this `_meta`.
-    pub(super) fn of(visit: &Visit, session: Option<&Session>, meta: Option<&Members<'_>>) -> Self {
-        Self {
-            principal: visit.principal.clone(),
-            shows_apps: visit.federation.index.hides_app_only() && shows_apps(&visit.federation, session, meta),
-            is_local: visit.channel.as_ref().is_some_and(|channel| channel.is_local()),
-            shows_all: session.map_or(visit.shows_all, |session| session.shows_all),
-            caller: visit.caller(),
-        }
-    }
-
     /// The same of whoever is `caller` to servers that are asked in callers' names.
     pub(super) fn asking_as(self, caller: Option<Arc<Caller>>) -> Self {
         Self { caller, ..self }
@@ -107,6 +95,15 @@ impl Standing {
         Some((seen, audience))
     }
 
+    /// The federation as it is served now and as the viewer sees it, once everything of it is known.
+    pub(super) async fn settled(&self) -> Option<Arc<Federation>> {
+        let federation = self.served()?;
+        Some(match self.viewer.caller() {
+            Some(caller) => federation.ready_for(caller, |_| true).await,
+            None => federation,
+        })
+    }
+
     fn served(&self) -> Option<Arc<Federation>> {
         self.fleet.load().federation(&self.federation).cloned()
     }
@@ -125,10 +122,10 @@ impl Standing {
 }
 
 impl Sight {
-    /// What `viewer`, whose message is that of `visit`, sees while `news` are the last.
-    pub(super) fn of(visit: &Visit, viewer: Viewer, news: News) -> Self {
+    /// What whoever has this `standing` sees while `news` are the last.
+    pub(super) fn of(standing: Standing, news: News) -> Self {
         let mut sight = Self {
-            standing: Standing::new(viewer, &visit.shared.fleet, &visit.federation.name),
+            standing,
             version: news.version,
             shown: Shown::UNKNOWN,
             watching: None,

@@ -8,16 +8,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Principal;
-use super::bridge::{Bridge, session_lanes};
 use super::channel::Channel;
+use super::conversations::Conversations;
 use super::finished::Finished;
 use super::hub::{Begun, SessionHub};
 use super::modern::{self, Refusal};
 use super::old_streams::OldStreams;
 use super::session::{Session, SessionError, SessionId, Sessions};
-use super::{legacy, reply};
+use super::viewer::{Standing, Viewer, shows_apps};
+use super::{legacy, reply, session_lanes};
 use crate::fleet::{Caller, Federation, Fleet, Hearing, Place};
-use crate::mcp::{Id, Method, Revision};
+use crate::mcp::{Id, Members, Method, Revision};
 use crate::upstream::{Party, Taken};
 
 /// What all clients of this process share.
@@ -28,7 +29,7 @@ pub struct Shared {
     /// The sessions of Legacy clients.
     pub sessions: Arc<Sessions>,
     /// What their requests share that take more than one message.
-    pub bridge: Arc<Bridge>,
+    pub conversations: Arc<Conversations>,
     /// What is going on of them here.
     pub hub: Arc<SessionHub>,
     /// Open streams of the transport of 2024-11-05.
@@ -57,7 +58,7 @@ impl Visit {
     ///
     /// # Errors
     /// It names none, or one that is not valid here and now.
-    pub(super) fn session(&self) -> Result<Option<Session>, SessionError> {
+    pub(super) fn session(&self) -> Result<Option<Arc<Session>>, SessionError> {
         match &self.channel {
             Some(channel) => Ok(channel.session()),
             None => legacy::session(&self.shared.sessions, &self.federation, &self.principal, &self.headers),
@@ -144,6 +145,22 @@ impl Visit {
         }
     }
 
+    /// Who looks at the federation with it: in a session, or with this `_meta`.
+    pub(super) fn viewer(&self, session: Option<&Session>, meta: Option<&Members<'_>>) -> Viewer {
+        Viewer {
+            principal: self.principal.clone(),
+            shows_apps: self.federation.index.hides_app_only() && shows_apps(&self.federation, session, meta),
+            is_local: self.channel.as_ref().is_some_and(|channel| channel.is_local()),
+            shows_all: session.map_or(self.shows_all, |session| session.shows_all),
+            caller: self.caller(),
+        }
+    }
+
+    /// The same, whatever becomes of `viewer` and the federation.
+    pub(super) fn standing(&self, viewer: Viewer) -> Standing {
+        Standing::new(viewer, &self.shared.fleet, &self.federation.name)
+    }
+
     /// Whose share it takes of what is bounded.
     pub(super) fn party(&self) -> Party {
         Party::of(&self.federation.name, self.principal.name())
@@ -160,7 +177,7 @@ impl Visit {
     /// Ends everything that is going on of `session`, and lets go of what is kept for it.
     pub(super) fn end(&self, session: SessionId) {
         self.shared.hub.end(session);
-        self.shared.bridge.wishes.end(session);
+        self.shared.conversations.wishes.end(session);
         session_lanes::ended(&self.seen(), session);
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
@@ -13,7 +13,8 @@ use super::hub::SessionHub;
 use super::session::{BySession, SessionId};
 use super::updates::{self, Subscribed};
 use crate::defaults;
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
+use crate::upstream::{Party, Shares, Taken, share_of};
 
 /// The wishes of all sessions.
 pub struct Wishes {
@@ -21,13 +22,30 @@ pub struct Wishes {
     shards: BySession<Wish>,
     /// How many sessions have any: most often none has, and nothing is looked up.
     sessions: AtomicUsize,
+    /// Whose sessions these are. Locked after a shard.
+    shares: Mutex<Shares>,
 }
 
 /// The wishes of one session.
 struct Wish {
+    party: Party,
     level: Option<LogLevel>,
     resources: HashMap<Box<str>, AbortOnDropHandle<()>>,
     used: Instant,
+}
+
+/// Why a wish is not noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoRoom {
+    /// There are too many sessions with wishes, or too many of this key.
+    #[error("too many sessions ask for logs or updates; try again later")]
+    Sessions,
+    /// The session has too many itself.
+    #[error(
+        "a session subscribes to at most {} resources; unsubscribe from one first",
+        defaults::SESSION_SUBSCRIPTIONS_MAX
+    )]
+    Resources,
 }
 
 impl Wishes {
@@ -37,6 +55,7 @@ impl Wishes {
             hub,
             shards: BySession::default(),
             sessions: AtomicUsize::new(0),
+            shares: Mutex::default(),
         });
         let weak = Arc::downgrade(&wishes);
         tokio::spawn(async move {
@@ -60,32 +79,36 @@ impl Wishes {
         wish.level
     }
 
-    /// Notes that `session` wants to hear logs from `level` on. False where there is no room for it.
-    pub(super) fn set_level(&self, session: SessionId, level: LogLevel) -> bool {
-        self.wish(session, |wish| wish.level = Some(level)).is_some()
+    /// Notes that `session`, which is of `party`, wants to hear logs from `level` on.
+    pub(super) fn set_level(&self, session: SessionId, party: &Party, level: LogLevel) -> Result<(), NoRoom> {
+        self.wish(session, party, |wish| wish.level = Some(level))
     }
 
-    /// Passes the updates of a resource to `session` from now on. False where there is no room for it.
-    pub(super) fn subscribe(&self, session: SessionId, uri: &str, subscribed: Subscribed) -> bool {
-        let noted = self.wish(session, |wish| {
-            let has_room =
-                wish.resources.contains_key(uri) || wish.resources.len() < defaults::SESSION_SUBSCRIPTIONS_MAX;
-            if has_room {
-                let hub = Arc::clone(&self.hub);
-                let passing = updates::pass_on(subscribed, async move |message| {
-                    for _ in 0..defaults::UPDATE_TRIES {
-                        if hub.send(session, message.clone()) {
-                            return;
-                        }
-                        sleep(defaults::UPDATE_PAUSE).await;
-                    }
-                });
-                wish.resources
-                    .insert(uri.into(), AbortOnDropHandle::new(tokio::spawn(passing)));
+    /// Passes the updates of a resource to `session`, which is of `party`, from now on.
+    pub(super) fn subscribe(
+        &self,
+        session: SessionId,
+        party: &Party,
+        uri: &str,
+        subscribed: Subscribed,
+    ) -> Result<(), NoRoom> {
+        self.wish(session, party, |wish| {
+            if !wish.resources.contains_key(uri) && wish.resources.len() >= defaults::SESSION_SUBSCRIPTIONS_MAX {
+                return Err(NoRoom::Resources);
             }
-            has_room
-        });
-        noted == Some(true)
+            let hub = Arc::clone(&self.hub);
+            let passing = updates::pass_on(subscribed, async move |message| {
+                for _ in 0..defaults::UPDATE_TRIES {
+                    if hub.send(session, message.clone()) {
+                        return;
+                    }
+                    sleep(defaults::UPDATE_PAUSE).await;
+                }
+            });
+            wish.resources
+                .insert(uri.into(), AbortOnDropHandle::new(tokio::spawn(passing)));
+            Ok(())
+        })?
     }
 
     /// Passes the updates of a resource to `session` no more.
@@ -97,38 +120,50 @@ impl Wishes {
 
     /// Forgets what `session` wished: it has ended.
     pub(super) fn end(&self, session: SessionId) {
-        if self.shards.of(session).remove(&session).is_some() {
-            self.sessions.fetch_sub(1, Ordering::Relaxed);
+        if let Some(wish) = self.shards.of(session).remove(&session) {
+            self.forgotten(&wish);
         }
     }
 
-    fn wish<T>(&self, session: SessionId, change: impl FnOnce(&mut Wish) -> T) -> Option<T> {
+    fn wish<T>(&self, session: SessionId, party: &Party, change: impl FnOnce(&mut Wish) -> T) -> Result<T, NoRoom> {
         let now = Instant::now();
         let mut shard = self.shards.of(session);
         if !shard.contains_key(&session) {
-            if self.sessions.load(Ordering::Relaxed) >= defaults::WISHES_MAX {
-                return None;
-            }
+            let share = share_of(party.is_named(), defaults::WISHES_MAX);
+            let taken = self.shares().take(party, defaults::WISHES_MAX, share);
+            taken.map_err(|(Taken::All | Taken::Share)| NoRoom::Sessions)?;
             self.sessions.fetch_add(1, Ordering::Relaxed);
         }
         let wish = shard.entry(session).or_insert_with(|| Wish {
+            party: party.clone(),
             level: None,
             resources: HashMap::new(),
             used: now,
         });
         wish.used = now;
-        Some(change(wish))
+        Ok(change(wish))
     }
 
     fn forget_unused(&self, now: Instant) {
         for mut shard in self.shards.parts() {
-            let before = shard.len();
             shard.retain(|session, wish| {
                 let is_fresh = now.duration_since(wish.used) < defaults::SESSION_IDLE;
-                is_fresh || self.hub.is_listening(*session)
+                let is_kept = is_fresh || self.hub.is_listening(*session);
+                if !is_kept {
+                    self.forgotten(wish);
+                }
+                is_kept
             });
-            self.sessions.fetch_sub(before - shard.len(), Ordering::Relaxed);
         }
+    }
+
+    fn forgotten(&self, wish: &Wish) {
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
+        self.shares().give(&wish.party);
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,11 +185,11 @@ mod tests {
         let [mine, other] = [(), ()].map(|()| SessionId::random().unwrap());
         assert_eq!(wishes.level(mine), None);
         for level in [LogLevel::Info, LogLevel::Error] {
-            assert!(wishes.set_level(mine, level));
+            assert_eq!(wishes.set_level(mine, &Party::default(), level), Ok(()));
             assert_eq!(wishes.level(mine), Some(level));
         }
         assert_eq!(wishes.level(other), None);
-        assert!(wishes.set_level(other, LogLevel::Debug));
+        assert_eq!(wishes.set_level(other, &Party::default(), LogLevel::Debug), Ok(()));
         wishes.end(mine);
         wishes.end(mine);
         assert_eq!((wishes.level(mine), wishes.level(other)), (None, Some(LogLevel::Debug)));
@@ -166,9 +201,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_room_for_so_many_sessions_and_no_more() {
+    async fn there_is_room_for_so_many_sessions_of_a_key_and_more_for_others() {
         let wishes = Wishes::start(Arc::new(SessionHub::new()));
-        wishes.sessions.store(defaults::WISHES_MAX, Ordering::Relaxed);
-        assert!(!wishes.set_level(SessionId::random().unwrap(), LogLevel::Info));
+        let [alice, bob] = ["alice", "bob"].map(|name| Party::of("f", Some(name)));
+        let set = |party: &Party| {
+            let session = SessionId::random().unwrap();
+            wishes.set_level(session, party, LogLevel::Info).map(|()| session)
+        };
+        let sessions: Vec<_> = std::iter::from_fn(|| set(&alice).ok())
+            .take(defaults::WISHES_MAX)
+            .collect();
+        assert_eq!(sessions.len(), share_of(true, defaults::WISHES_MAX));
+        assert!(set(&bob).is_ok());
+        wishes.end(sessions[0]);
+        assert!(set(&alice).is_ok());
+        assert_eq!(set(&alice), Err(NoRoom::Sessions));
     }
 }

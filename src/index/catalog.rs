@@ -1,17 +1,16 @@
 //! What one upstream offers.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::mended::mended;
+use super::item::Item;
+use super::list::List;
 use super::withheld::{Defect, Withheld};
 use crate::defaults;
-use crate::mcp::{Era, Mark, Members, Method, ParamHeaders};
+use crate::mcp::{Era, Mark};
 
 /// The lists of one upstream, as it sent them.
 #[derive(Clone, Debug)]
@@ -35,154 +34,11 @@ pub struct Catalog {
     pub withheld_more: usize,
     /// How many entries without a name or URI the lists hold, which nobody can ask for; only lists that hold any.
     pub nameless: Vec<(List, usize)>,
-    /// The lists that the server declares and answers with an error, and since when it does.
+    /// The lists that the server declares and does not give, and since when it does not.
     pub refused: Vec<(List, Instant)>,
-    /// False: a list was cut at the page or item cap, or is refused.
+    /// False: a list was cut at the page or item cap, or is not given.
     pub complete: bool,
     digest: String,
-}
-
-/// One entry of a list.
-#[derive(Clone, Debug)]
-pub struct Item {
-    /// Its name or URI.
-    pub key: String,
-    /// The whole entry, byte for byte, but for what no reader would miss or take as it was written.
-    pub raw: Box<RawValue>,
-    /// Tells it from what the entry was at other times.
-    pub stamp: u64,
-    /// Which arguments are repeated as headers, if it is a tool that says so.
-    pub param_headers: Option<Arc<ParamHeaders>>,
-    /// Whether it is a tool that has to be called for a task, of a server that makes some.
-    pub needs_task: bool,
-    /// The federations that it has passed, the last one first; none where its server is no gateway that tells.
-    pub passed: Box<[Mark]>,
-}
-
-/// The four lists that every revision knows, and that of the extension for skills.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum List {
-    Tools,
-    Resources,
-    Templates,
-    Prompts,
-    Skills,
-}
-
-impl List {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Tools,
-        Self::Resources,
-        Self::Templates,
-        Self::Prompts,
-        Self::Skills,
-    ];
-
-    /// One entry of it, in words.
-    pub const fn entry(self) -> &'static str {
-        match self {
-            Self::Tools => "tool",
-            Self::Resources => "resource",
-            Self::Templates => "resource template",
-            Self::Prompts => "prompt",
-            Self::Skills => "skill",
-        }
-    }
-
-    /// The method that reads it.
-    pub const fn method(self) -> Method {
-        match self {
-            Self::Tools => Method::ToolsList,
-            Self::Resources => Method::ResourcesList,
-            Self::Templates => Method::ResourceTemplatesList,
-            Self::Prompts => Method::PromptsList,
-            Self::Skills => Method::SkillsList,
-        }
-    }
-
-    /// The list that `method` reads.
-    pub fn of_method(method: Method) -> Option<Self> {
-        Self::ALL.into_iter().find(|list| list.method() == method)
-    }
-
-    /// The member of the result that holds the entries.
-    pub const fn member(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-            Self::Prompts => "prompts",
-            Self::Skills => "skills",
-        }
-    }
-
-    /// The member of an entry that identifies it.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Tools | Self::Prompts => "name",
-            Self::Resources | Self::Skills => "uri",
-            Self::Templates => "uriTemplate",
-        }
-    }
-
-    /// Whether its entries have names, which prefixes keep apart, rather than URIs.
-    pub const fn has_names(self) -> bool {
-        matches!(self, Self::Tools | Self::Prompts)
-    }
-
-    /// The server capability that goes with it, if the protocol itself knows one.
-    pub const fn capability(self) -> Option<&'static str> {
-        match self {
-            Self::Tools => Some("tools"),
-            Self::Resources | Self::Templates => Some("resources"),
-            Self::Prompts => Some("prompts"),
-            Self::Skills => None,
-        }
-    }
-}
-
-impl Item {
-    /// Whether the server says of this tool that to call it twice is as good as once: it changes nothing, or nothing
-    /// more the second time (2025-03-26, tool annotations).
-    pub fn may_be_repeated(&self) -> bool {
-        #[derive(serde::Deserialize)]
-        struct Tool {
-            annotations: Annotations,
-        }
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        #[derive(Default)]
-        struct Annotations {
-            read_only_hint: bool,
-            idempotent_hint: bool,
-        }
-        serde_json::from_str::<Tool>(self.raw.get())
-            .is_ok_and(|tool| tool.annotations.read_only_hint || tool.annotations.idempotent_hint)
-    }
-
-    /// Reads one entry of `list`, or `None` if it has no key to address it by.
-    pub fn read(list: List, raw: Box<RawValue>) -> Option<Self> {
-        let key = Members::parse(raw.get())?.string(list.key())?.into_owned();
-        let raw = mended(list, raw);
-        (!key.is_empty()).then(|| Self {
-            key,
-            stamp: stamp(&raw),
-            raw,
-            param_headers: None,
-            needs_task: false,
-            passed: Box::default(),
-        })
-    }
-}
-
-/// What an item takes beside its texts, about.
-const ITEM_BYTES: usize = 96;
-
-fn stamp(raw: &RawValue) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    raw.get().hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Catalog {
@@ -235,20 +91,30 @@ impl Catalog {
         }
     }
 
-    /// Leaves `list` out, which the server answers with an error that says `why`, as of `now`.
-    pub fn refuse(&mut self, list: List, why: String, now: Instant) {
+    /// Leaves `list` out, which the server does not give because of `defect`, as of `now`.
+    pub fn refuse(&mut self, list: List, defect: Defect, now: Instant) {
         self.list_mut(list).clear();
-        self.complete = false;
         self.refused.push((list, now));
+        self.is_not_whole(list, defect);
+    }
+
+    /// Notes that `list` goes on after `most`, which is as far as it is read.
+    pub fn cut(&mut self, list: List, most: String) {
+        self.is_not_whole(list, Defect::Cut(most));
+    }
+
+    fn is_not_whole(&mut self, list: List, defect: Defect) {
+        self.complete = false;
+        // Before all else that is left out.
         self.withheld
-            .insert(0, Withheld::new(list, list.method().as_str(), Defect::List(why)));
+            .insert(0, Withheld::new(list, list.method().as_str(), defect));
         if self.withheld.len() > defaults::WITHHELD_MAX {
             self.withheld.pop();
             self.withheld_more += 1;
         }
     }
 
-    /// The catalog with the entries that `before` had of the lists that are refused now, as long as they are not refused
+    /// The catalog with the entries that `before` had of the lists that are not given now, as long as they are not given
     /// for `most` already.
     #[must_use]
     pub fn taking_over(mut self, before: &Self, most: Duration) -> Self {
@@ -302,9 +168,7 @@ impl Catalog {
     /// How many bytes it takes, about.
     pub fn bytes(&self) -> usize {
         let items = List::ALL.into_iter().flat_map(|list| self.list(list));
-        items
-            .map(|item| ITEM_BYTES + item.key.len() + item.raw.get().len())
-            .sum()
+        items.map(Item::bytes).sum()
     }
 
     /// `sha256:` and the hexadecimal SHA-256 over all entries in their order, and over what is left out; empty before
@@ -351,6 +215,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use serde_json::value::RawValue;
 
     use super::*;
 
@@ -366,7 +231,7 @@ mod tests {
         catalog.tools.push(item(List::Tools, tool));
         match prompts {
             Ok(name) => catalog.prompts.push(item(List::Prompts, name)),
-            Err(now) => catalog.refuse(List::Prompts, "no database".into(), now),
+            Err(now) => catalog.refuse(List::Prompts, Defect::List("no database".into()), now),
         }
         catalog.sealed()
     }
@@ -381,7 +246,7 @@ mod tests {
         for place in 0..defaults::WITHHELD_MAX {
             catalog.withhold(Withheld::new(List::Tools, &place.to_string(), Defect::Name));
         }
-        catalog.refuse(List::Prompts, "no database".into(), Instant::now());
+        catalog.refuse(List::Prompts, Defect::List("no database".into()), Instant::now());
         assert!(catalog.prompts.is_empty() && !catalog.complete);
         assert_eq!((catalog.tools.len(), catalog.withheld_more), (1, 1));
         assert_eq!(catalog.withheld.len(), defaults::WITHHELD_MAX);

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::search::{self, Query, Searchable};
 use super::view::Line;
 use super::{Audience, Index, List, MemberCatalog, MetaTool, Selection, Target};
+use crate::defaults;
 use crate::mcp::Revision;
 use crate::mcp::apps::ToolUi;
 use crate::mcp::object::{Members, ObjectWriter};
@@ -116,9 +117,23 @@ impl Index {
         })
     }
 
+    /// Whether the `text` that the member's own search gave when it was asked for `delegated` has that tool, and nothing
+    /// against its being run by name.
+    pub fn is_found(&self, delegated: &Delegated, text: &str) -> bool {
+        let Some(member) = self.members.get(delegated.member) else {
+            return false;
+        };
+        let rows: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+        let rows = rows.into_iter().filter_map(|row| Members::parse(row.get()));
+        let named = rows.filter(|row| row.string("name").is_some_and(|name| name == delegated.original));
+        let mut named = named.map(|row| is_for_models(&member.selection, &row)).peekable();
+        named.peek().is_some() && named.all(|is_for_models| is_for_models)
+    }
+
     /// Whether the member in this place runs the tool that it calls `original`, and that no list has, for `audience`.
     fn delegates(&self, place: usize, member: &MemberCatalog, original: &str, audience: Audience) -> bool {
         member.selection.searches_remotely
+            && can_be_a_name(original)
             && member.selection.offers(original)
             && self.covering(place, original).meets(audience.rules)
             && self.standing(place, original) == Standing::Unknown
@@ -177,12 +192,7 @@ impl Index {
             let is_seen = tools.entries.get(place)?.for_models && tools.is_seen(place, audience.rules);
             return is_seen.then(|| self.finding(place, score, revision))?;
         }
-        if !self.delegates(place, member, &original, audience) || original.chars().any(acts_on_the_line) {
-            return None;
-        }
-        let meta = object_of(row, "_meta");
-        let ui = meta.map_or_else(ToolUi::default, |meta| ToolUi::of_meta(meta.get()));
-        if !ui.audience.model || (member.selection.excludes_apps && ui.is_app()) {
+        if !self.delegates(place, member, &original, audience) || !is_for_models(&member.selection, row) {
             return None;
         }
         let selection = &member.selection;
@@ -199,7 +209,7 @@ impl Index {
                     description: description(selection, &original, row),
                     schema: object_of(row, "inputSchema").or_else(|| object_of(row, OLD_SCHEMA)),
                     keywords: keywords.map(RawValue::get),
-                    meta,
+                    meta: object_of(row, "_meta"),
                     icons: row.get("icons").filter(|icons| icons.get().starts_with('[')),
                 },
             )
@@ -245,6 +255,18 @@ pub fn told(findings: &[Finding]) -> String {
     }
     let rows: Vec<&str> = findings.iter().map(|finding| finding.json.as_str()).collect();
     format!("[{}]", rows.join(","))
+}
+
+/// Whether a tool that a member found may be told to models, and run for them by its name.
+fn is_for_models(selection: &Selection, row: &Members<'_>) -> bool {
+    let meta = object_of(row, "_meta");
+    let ui = meta.map_or_else(ToolUi::default, |meta| ToolUi::of_meta(meta.get()));
+    ui.audience.model && !(selection.excludes_apps && ui.is_app())
+}
+
+/// Whether a tool can be called so at all.
+fn can_be_a_name(name: &str) -> bool {
+    name.len() <= defaults::TOOL_NAME_MAX && !name.chars().any(acts_on_the_line)
 }
 
 /// What is told of a tool beside its name and score.

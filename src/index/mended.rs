@@ -2,9 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use super::catalog::List;
+use super::list::List;
 use crate::mcp::descriptor_types::{self, Kind};
 use crate::mcp::object::{Members, ObjectWriter};
+use crate::mcp::tool_schema;
 
 /// What descriptors of `list` are by the protocol. `None` for those of skills, which have rules of their own.
 pub(super) const fn kind(list: List) -> Option<Kind> {
@@ -17,21 +18,23 @@ pub(super) const fn kind(list: List) -> Option<Kind> {
     }
 }
 
-/// `descriptor`, an entry of `list`, without what may be absent and is null instead, and with its URI for the name that a
-/// resource or a template lacks: many servers write so, and readers that follow the schema refuse the whole list for it.
-/// What the protocol does not know stays.
+/// `descriptor`, an entry of `list`, without what may be absent and is null instead, with its URI for the name that a
+/// resource or a template lacks, and without a `nullable` that says nothing: many servers write so, and readers refuse the
+/// whole list for it. What the protocol does not know stays.
 pub(super) fn mended(list: List, descriptor: Box<RawValue>) -> Box<RawValue> {
     // Frontmatter of skills is passed as it is.
     let Some(kind) = kind(list) else { return descriptor };
-    let descriptor = match kind.mended(descriptor.get()).map(RawValue::from_string) {
-        Some(Ok(mended)) => mended,
-        Some(Err(_)) | None => descriptor,
-    };
-    if list.has_names() {
-        return descriptor;
+    let descriptor = or_as_it_is(kind.mended(descriptor.get()), descriptor);
+    match list {
+        List::Tools => or_as_it_is(tool_schema::without_idle_nullable(descriptor.get()), descriptor),
+        List::Resources | List::Templates => or_as_it_is(named_by_uri(list, descriptor.get()), descriptor),
+        List::Prompts | List::Skills => descriptor,
     }
-    match named_by_uri(list, descriptor.get()).map(RawValue::from_string) {
-        Some(Ok(named)) => named,
+}
+
+fn or_as_it_is(mended: Option<String>, descriptor: Box<RawValue>) -> Box<RawValue> {
+    match mended.map(RawValue::from_string) {
+        Some(Ok(mended)) => mended,
         Some(Err(_)) | None => descriptor,
     }
 }

@@ -5,13 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::audience::{AccessRules, RuleSet};
-use super::catalog::{Catalog, Item, List};
+use super::catalog::Catalog;
+use super::item::Item;
+use super::list::List;
 use super::naming::Naming;
 use super::selection::Selection;
 use super::skills::{OwnSkills, SkillUris};
+use crate::api::STATUS_LIST_MAX;
 use crate::api::federation::{Clash, PrefixStrategy, Renamed, ToolOverride, Visibility};
 use crate::mcp::ParamHeaders;
 use crate::mcp::apps::{self, ToolUi};
+use crate::mcp::printable::printable;
 
 /// The catalog of one member, with what of it is offered and how.
 #[derive(Clone, Debug)]
@@ -278,8 +282,8 @@ impl Report {
         let names = members.filter_map(|member| Some(parts.members.get(member)?.name.clone()));
         self.clashes.push(Clash {
             list: list.member().to_owned(),
-            name: name.to_owned(),
-            members: names.collect(),
+            name: printable(name, NAME_SHOWN),
+            members: names.take(STATUS_LIST_MAX).collect(),
         });
     }
 }
@@ -416,7 +420,7 @@ fn key(
     if shown.len() != was || candidate.base != original {
         report.renamed.push(Renamed {
             member: member.name.clone(),
-            name: original.clone(),
+            name: printable(original, NAME_SHOWN),
             shown: shown.clone(),
         });
     }
@@ -434,5 +438,7 @@ fn ui_of(list: List, item: &Item) -> ToolUi<'_> {
     }
 }
 
+/// So many characters of the names and URIs that servers give are told.
+const NAME_SHOWN: usize = 512;
 /// What rules and status call what a federation has itself; no member can be called so.
 const OWN: &str = "(federation)";

@@ -6,6 +6,8 @@ mod described;
 pub mod findings;
 pub mod glob;
 pub mod instructions;
+mod item;
+mod list;
 mod mended;
 mod merged;
 pub mod meta_tool;
@@ -27,8 +29,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 
 pub use audience::{AccessRules, Audience, RuleSet};
-pub use catalog::{Catalog, Item, List};
+pub use catalog::Catalog;
 pub use findings::Delegated;
+pub use item::Item;
+pub use list::List;
 pub use merged::{MemberCatalog, Target};
 pub use meta_tool::MetaTool;
 pub use naming::Naming;
@@ -37,6 +41,7 @@ pub use skills::{OwnSkills, SkillPrefix, SkillUris};
 pub use view::{Page, Shown, View};
 pub use withheld::{Annotations, Defect, Withheld};
 
+use crate::api::STATUS_LIST_MAX;
 use crate::api::federation::{IndexStatus, PrefixStrategy};
 use crate::defaults;
 use crate::mcp::{Revision, apps, descriptor};
@@ -354,7 +359,7 @@ impl Index {
         let count = |list| number(self.merged(list).len());
         let bytes = self.tools_bytes();
         let Report { renamed, clashes } = &self.report;
-        let kept = |length: usize| length.min(STATUS_MAX);
+        let kept = |length: usize| length.min(STATUS_LIST_MAX);
         let left_out = renamed.len() - kept(renamed.len()) + clashes.len() - kept(clashes.len());
         IndexStatus {
             tools: count(List::Tools),
@@ -364,8 +369,8 @@ impl Index {
             skills: count(List::Skills),
             bytes: number(bytes),
             estimated_tokens: number(bytes / BYTES_PER_TOKEN),
-            renamed: renamed.iter().take(STATUS_MAX).cloned().collect(),
-            conflicts: clashes.iter().take(STATUS_MAX).cloned().collect(),
+            renamed: renamed.iter().take(STATUS_LIST_MAX).cloned().collect(),
+            conflicts: clashes.iter().take(STATUS_LIST_MAX).cloned().collect(),
             truncated: (left_out > 0).then(|| number(left_out)),
         }
     }
@@ -462,7 +467,6 @@ impl Index {
     }
 }
 
-const STATUS_MAX: usize = 100;
 /// What an entry takes beside its descriptor, about.
 const ENTRY_BYTES: usize = 512;
 /// What a token of a model is in text, about.

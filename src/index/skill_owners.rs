@@ -1,7 +1,7 @@
 //! Whose a skill is, and what is known of its files.
 
 use super::audience::Audience;
-use super::catalog::List;
+use super::list::List;
 use super::merged::Target;
 use super::skills::{Entry, OwnSkills, SkillPrefix, SkillUris, uri};
 use super::{Index, MemberCatalog};

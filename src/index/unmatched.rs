@@ -1,8 +1,9 @@
 //! What a federation's manifest says of things that are not there: most often a name that is misspelt, or that a server
 //! gave up.
 
-use super::catalog::{Catalog, List};
+use super::catalog::Catalog;
 use super::glob::Glob;
+use super::list::List;
 use super::{Index, MemberCatalog};
 
 impl Index {

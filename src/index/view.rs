@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::Index;
 use super::audience::Audience;
-use super::catalog::List;
+use super::list::List;
 use super::meta_tool::MetaTool;
 use crate::mcp::{ListKind, Mark, Revision};
 

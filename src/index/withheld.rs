@@ -1,11 +1,12 @@
 //! What is not offered: entries whose names would act on whatever shows them, those whose schemas or other members make
 //! clients refuse the whole list, tools whose `x-mcp-header` annotations are wrong, which are left out where the
-//! annotations bind, and mended where they do not, skills that hosts could not use, and lists that their server
-//! does not give.
+//! annotations bind, and mended where they do not, skills that hosts could not use, what is listed twice, and lists that
+//! their server does not give, or not to their end.
 
 use std::sync::Arc;
 
-use super::catalog::{Item, List};
+use super::item::Item;
+use super::list::List;
 use super::mended;
 use super::skills::{self, EntryError};
 use crate::mcp::descriptor_types::WrongType;
@@ -53,6 +54,15 @@ pub enum Defect {
     /// It is a list that the server declares and answers with an error, which says this.
     #[error("the server answers with an error: {0}; what it listed before is served for a while")]
     List(String),
+    /// It is a list that the server declares and fails to give, which says how.
+    #[error("{0}; it is asked for again, and what it listed before is served for a while")]
+    Unread(String),
+    /// It is a list that goes on after so many pages or entries.
+    #[error("it goes on after {0}, more of which are not read; the server must list less")]
+    Cut(String),
+    /// Another entry of the list before it is called the same.
+    #[error("the server lists it twice; the first is offered, and it must give one of them another name or URI")]
+    Twice,
 }
 
 /// Whether a server's annotations bind us, as its client.
@@ -127,7 +137,8 @@ impl Item {
 }
 
 impl Withheld {
-    pub(super) fn new(list: List, name: &str, cause: Defect) -> Self {
+    /// The entry of `list` that is called `name`, and why it is not offered.
+    pub fn new(list: List, name: &str, cause: Defect) -> Self {
         Self {
             list,
             name: printable(name, NAME_MAX),
@@ -148,6 +159,9 @@ impl Defect {
             Self::Schema(schema) => schema.reason(),
             Self::Skill(entry) => entry.reason(),
             Self::List(_) => "ListRefused",
+            Self::Unread(_) => "ListUnread",
+            Self::Cut(_) => "ListCut",
+            Self::Twice => "ListedTwice",
         }
     }
 }

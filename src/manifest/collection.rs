@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::objects::{CommandServer, ConfigMap, Manifests, Secret};
 use super::path::Path;
 use super::problem::{Problem, Problems};
-use super::read::Reading;
+use super::reading::Reading;
 use super::yaml::Node;
 use crate::api::{MCPFederation, MCPServer};
 
@@ -70,7 +70,13 @@ impl Collection {
                 "the keys `{one}` ({first}) and `{other}` both become the name {}; rename one of them",
                 identity.name
             ),
-            _ => format!("{identity} stands already at {first}; remove one of them or rename it"),
+            _ if first.file == place.file => {
+                format!("{identity} stands already at {first}; remove one of them or rename it")
+            }
+            _ => format!(
+                "{identity} stands already at {first}; remove one of them or rename it, or serve {} without {}",
+                place.file, first.file
+            ),
         })
     }
 

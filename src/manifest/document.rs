@@ -5,53 +5,36 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::collection::{Collection, Identity, Place, Source, Sourced};
+use super::collection::{Identity, Place, Source, Sourced};
 use super::kind::{ACCEPTED, Kind, Kinds};
 use super::nearest::did_you_mean;
 use super::objects::{ConfigMap, Secret};
 use super::path::Path;
 use super::problem::Problem;
-use super::read::Options;
+use super::reader::Reader;
 use super::yaml::{self, Content, Node};
 use super::{comments, host, metadata};
 
-/// Reads one file into a collection.
-pub(super) struct Reader<'a> {
-    pub(super) kinds: &'a Kinds,
-    pub(super) options: &'a Options,
-    pub(super) file: &'a str,
-    pub(super) collection: &'a mut Collection,
+/// Reads the text of the reader's file.
+pub(super) fn read(reader: &mut Reader<'_>, text: &str) {
+    let json = reader.file.ends_with(".json") || (reader.file == "-" && text.trim_start().starts_with(['{', '/']));
+    let blanked = json.then(|| comments::blank(text));
+    let (documents, faults) = yaml::documents(blanked.as_deref().unwrap_or(text));
+    for fault in faults {
+        reader.collection.unread = true;
+        let message = match (fault.syntax, json) {
+            (true, true) => format!("not valid JSON: {}", fault.message),
+            (true, false) => format!("not valid YAML: {}", fault.message),
+            (false, _) => fault.message,
+        };
+        reader.problem(fault.line, None, message);
+    }
+    for document in documents {
+        reader.document(document);
+    }
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(kinds: &'a Kinds, options: &'a Options, file: &'a str, collection: &'a mut Collection) -> Self {
-        Self {
-            kinds,
-            options,
-            file,
-            collection,
-        }
-    }
-
-    /// Reads the file's text.
-    pub(super) fn read(&mut self, text: &str) {
-        let json = self.file.ends_with(".json") || (self.file == "-" && text.trim_start().starts_with(['{', '/']));
-        let blanked = json.then(|| comments::blank(text));
-        let (documents, faults) = yaml::documents(blanked.as_deref().unwrap_or(text));
-        for fault in faults {
-            self.collection.unread = true;
-            let message = match (fault.syntax, json) {
-                (true, true) => format!("not valid JSON: {}", fault.message),
-                (true, false) => format!("not valid YAML: {}", fault.message),
-                (false, _) => fault.message,
-            };
-            self.problem(fault.line, None, message);
-        }
-        for document in documents {
-            self.document(document);
-        }
-    }
-
+impl Reader<'_> {
     fn document(&mut self, mut document: Node) {
         if host::recognises(&document) {
             return host::read(self, &document);
@@ -142,25 +125,6 @@ impl<'a> Reader<'a> {
                 .map(|config_map| collection.config_maps.push(config_map)),
         };
         collection.problems.extend(stored.err());
-    }
-
-    pub(super) fn problem(&mut self, line: usize, field: Option<&str>, message: impl Into<String>) {
-        let problem = self.place(line, field, message);
-        self.collection.problems.push(problem);
-    }
-
-    pub(super) fn warning(&mut self, line: usize, field: Option<&str>, message: impl Into<String>) {
-        let warning = self.place(line, field, message);
-        self.collection.warnings.push(warning);
-    }
-
-    fn place(&self, line: usize, field: Option<&str>, message: impl Into<String>) -> Problem {
-        Problem {
-            file: self.file.to_owned(),
-            line: Some(line),
-            field: field.map(str::to_owned),
-            message: message.into(),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::collection::{Collection, Source, Sourced};
 use super::problem::Problem;
-use super::read::Options;
+use super::reading::Options;
 use super::yaml::{Content, Node};
 use crate::api::federation::{Access, Anonymous, Member, ServerRef};
 use crate::api::{DEFAULT_NAMESPACE, MCPFederation, MCPFederationSpec};

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::collection::{Identity, Place, Source, Sourced};
-use super::document::Reader;
 use super::objects::{CommandServer, Secret};
 use super::path::{Path, Segment};
+use super::reader::Reader;
 use super::variables;
 use super::yaml::{Content, Entry, Node};
 use crate::api::environment::ValueSource;

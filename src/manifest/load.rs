@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::directories;
 use super::problem::{Problem, Problems};
-use super::read::{File, Options, Reading, read};
+use super::read::read;
+use super::reading::{File, Options, Reading};
 use crate::defaults::{MANIFEST_BYTES_MAX, MANIFEST_EXTENSIONS};
 
 /// Standard input, as a path.

@@ -73,8 +73,17 @@ pub struct ConfigMap {
 pub struct SkillDirectory {
     /// Where it is, as federations say it.
     pub path: PathBuf,
-    /// Its files by their paths, or why they could not be read.
-    pub files: Result<BTreeMap<String, Vec<u8>>, String>,
+    /// Its files, or why none could be read.
+    pub files: Result<SkillFiles, String>,
+}
+
+/// The files of a directory with skills, by their paths in it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SkillFiles {
+    /// Those that were read.
+    pub read: BTreeMap<String, Vec<u8>>,
+    /// What could not be read: why, and what to do.
+    pub unread: BTreeMap<String, String>,
 }
 
 impl Secret {
@@ -167,14 +176,20 @@ impl fmt::Debug for Secret {
 }
 
 impl fmt::Debug for SkillDirectory {
-    /// Names only: files may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SkillDirectory")
             .field("path", &self.path)
-            .field(
-                "files",
-                &self.files.as_ref().map(|files| files.keys().collect::<Vec<_>>()),
-            )
+            .field("files", &self.files)
+            .finish()
+    }
+}
+
+impl fmt::Debug for SkillFiles {
+    /// Names only: files may be long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkillFiles")
+            .field("read", &self.read.keys().collect::<Vec<_>>())
+            .field("unread", &self.unread)
             .finish()
     }
 }

@@ -4,6 +4,7 @@
 //! Of the contents that `resources/read` gives, every revision knows all kinds.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -59,7 +60,7 @@ pub fn blocks(content: Option<&RawValue>, structured: Option<&RawValue>, to: Rev
         .and_then(|c| serde_json::from_str(c.get()).ok())
         .unwrap_or_default();
     // A null is how some servers write absence.
-    let moved = structured.filter(|s| s.get() != "null" && !blocks.iter().any(|block| carries(block, s)));
+    let moved = structured.filter(|s| s.get() != "null" && !is_carried(s, &blocks));
     let mut changed = moved.is_some();
     let mut items: Vec<Cow<'_, str>> = Vec::with_capacity(blocks.len() + 1);
     for raw in blocks {
@@ -145,15 +146,13 @@ pub(super) fn text_of(block: &str) -> Option<Cow<'_, str>> {
         .filter(|_| members.string("type").as_deref() == Some("text"))
 }
 
-/// Whether `block` is a text that reads as the JSON value `structured`.
-fn carries(block: &RawValue, structured: &RawValue) -> bool {
-    text_of(block.get()).is_some_and(|text| {
-        text == structured.get()
-            || matches!(
-                (serde_json::from_str::<Value>(&text), serde_json::from_str::<Value>(structured.get())),
-                (Ok(said), Ok(meant)) if said == meant
-            )
-    })
+/// Whether one of `blocks` is a text that reads as the JSON value `structured`.
+fn is_carried(structured: &RawValue, blocks: &[&RawValue]) -> bool {
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    // Once, however many blocks there are.
+    let meant = LazyCell::new(|| read(structured.get()));
+    let mut texts = blocks.iter().filter_map(|block| text_of(block.get()));
+    texts.any(|text| text == structured.get() || read(&text).is_some_and(|said| meant.as_ref() == Some(&said)))
 }
 
 fn audio_note(audio: &Members<'_>, to: Revision) -> String {
@@ -396,6 +395,17 @@ mod tests {
         let null = r#"{"content":[],"structuredContent":null}"#;
         assert_eq!(called(null, Revision::V2025_11_25), r#"{"content":[]}"#);
         assert_eq!(called(null, Revision::V2026_07_28), null);
+    }
+
+    #[test]
+    fn how_much_is_read_does_not_grow_with_texts_times_values() {
+        let structured = format!("[{}0]", "0,".repeat(100_000));
+        let texts = vec![r#"{"type":"text","text":"0"}"#; 20_000].join(",");
+        let result = format!(r#"{{"content":[{texts}],"structuredContent":{structured}}}"#);
+        let started = tokio::time::Instant::now();
+        let answer = called(&result, Revision::LATEST_LEGACY);
+        assert!(!answer.contains("structuredContent"));
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     #[test]

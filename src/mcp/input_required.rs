@@ -4,7 +4,6 @@ use super::asking::Asking;
 use super::message::Id;
 use super::meta;
 use super::object::{self, Members, ObjectWriter};
-use super::shape;
 
 /// What such a result asks for.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl<'a> InputRequired<'a> {
         if let Some(state) = state {
             result.string("requestState", state);
         }
-        shape::write_meta(&mut result, self.members.get("_meta"), Some(server_info));
+        meta::write_for_client(&mut result, self.members.get("_meta"), Some(server_info));
         result.close();
         out.push(b'}');
         out

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::notice::LogLevel;
+use serde_json::value::RawValue;
+
+use super::log_level::LogLevel;
 use super::object::{self, Members, ObjectWriter};
 use super::version::Era;
 
@@ -145,6 +147,29 @@ pub(super) fn is_of_one_hop(key: &str) -> bool {
             | RELATED_TASK
             | PROGRESS_TOKEN
     )
+}
+
+/// The upstream's `_meta` without its own server info, and with ours where there is one to give.
+pub(super) fn write_for_client(object: &mut ObjectWriter<'_>, upstream: Option<&RawValue>, server_info: Option<&str>) {
+    let Some(members) = upstream.map_or_else(|| Some(Members::default()), |raw| Members::parse(raw.get())) else {
+        // Not an object: none of our business, and nothing can be added to it.
+        if let Some(raw) = upstream {
+            object.member("_meta", raw.get());
+        }
+        return;
+    };
+    let kept: Vec<_> = members.iter().filter(|(name, _)| *name != SERVER_INFO).collect();
+    if kept.is_empty() && server_info.is_none() && members.get(SERVER_INFO).is_some() {
+        return;
+    }
+    let mut out = ObjectWriter::open(object.name("_meta"));
+    for (name, value) in kept {
+        out.member(name, value.get());
+    }
+    if let Some(info) = server_info {
+        out.member(SERVER_INFO, info);
+    }
+    out.close();
 }
 
 #[cfg(test)]

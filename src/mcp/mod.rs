@@ -4,6 +4,7 @@
 
 pub mod apps;
 pub mod asking;
+pub mod client_answer;
 pub mod content;
 pub mod descriptor;
 pub mod descriptor_types;
@@ -12,6 +13,7 @@ pub mod elicitation;
 pub mod features;
 pub mod headers;
 pub mod input_required;
+mod log_level;
 pub mod message;
 pub mod meta;
 pub mod method;
@@ -31,6 +33,7 @@ pub mod toon;
 pub mod version;
 
 pub use features::Features;
+pub use log_level::LogLevel;
 pub use message::{Envelope, Id, Kind, MessageError};
 pub use method::Method;
 pub use object::Members;

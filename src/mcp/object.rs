@@ -108,7 +108,9 @@ pub fn replace_value(object: &str, value: &RawValue, json: &str) -> String {
 
 /// Writes `value` as a JSON string.
 pub fn write_string(out: &mut Vec<u8>, value: &str) {
-    if value.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\') {
+    // All bytes are looked at, many at a time: to stop at the first that needs an escape would take longer.
+    let escapes = value.bytes().filter(|b| *b < 0x20 || *b == b'"' || *b == b'\\').count();
+    if escapes == 0 {
         out.push(b'"');
         out.extend_from_slice(value.as_bytes());
         out.push(b'"');

@@ -19,7 +19,7 @@ use super::version::{Era, Revision};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultError {
     /// It is no object, or names a member twice.
-    #[error("the result is not a JSON object")]
+    #[error("the result is not a JSON object that names each member once")]
     NotAnObject,
     /// It is of a type that this hop does not know.
     #[error("the result has a resultType that was not asked for")]
@@ -166,7 +166,7 @@ fn write_for_legacy(out: &mut Vec<u8>, raw: &str) -> Result<(), ResultError> {
     for (name, value) in members.iter() {
         match name {
             "resultType" | "ttlMs" | "cacheScope" => {}
-            "_meta" => write_meta(&mut object, Some(value), None),
+            "_meta" => meta::write_for_client(&mut object, Some(value), None),
             _ => object.member(name, value.get()),
         }
     }
@@ -196,7 +196,7 @@ fn write_for_modern(out: &mut Vec<u8>, raw: &str, method: Method, server_info: &
         object.member("ttlMs", "0");
         object.string("cacheScope", "private");
     }
-    write_meta(&mut object, members.get("_meta"), Some(server_info));
+    meta::write_for_client(&mut object, members.get("_meta"), Some(server_info));
     object.close();
     Ok(())
 }
@@ -210,29 +210,6 @@ fn check_type(members: &Members<'_>) -> Result<(), ResultError> {
         Some(Some(kind)) if kind == task::TYPE => Err(ResultError::Task),
         Some(_) => Err(ResultError::UnknownType),
     }
-}
-
-/// The upstream's `_meta` without its own server info, and with ours where there is one to give.
-pub(super) fn write_meta(object: &mut ObjectWriter<'_>, upstream: Option<&RawValue>, server_info: Option<&str>) {
-    let Some(members) = upstream.map_or_else(|| Some(Members::default()), |raw| Members::parse(raw.get())) else {
-        // Not an object: none of our business, and nothing can be added to it.
-        if let Some(raw) = upstream {
-            object.member("_meta", raw.get());
-        }
-        return;
-    };
-    let kept: Vec<_> = members.iter().filter(|(name, _)| *name != meta::SERVER_INFO).collect();
-    if kept.is_empty() && server_info.is_none() && members.get(meta::SERVER_INFO).is_some() {
-        return;
-    }
-    let mut out = ObjectWriter::open(object.name("_meta"));
-    for (name, value) in kept {
-        out.member(name, value.get());
-    }
-    if let Some(info) = server_info {
-        out.member(meta::SERVER_INFO, info);
-    }
-    out.close();
 }
 
 /// The `resultType` of a result that is the whole answer.

@@ -3,11 +3,17 @@
 //! Looked for is what breaks readers, not everything that JSON Schema 2020-12 forbids: the root of another type, types
 //! that do not exist, and references into the schema that lead nowhere. Nothing is ever fetched.
 
+mod nullable;
+
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::Value;
 
+pub use self::nullable::without_idle_nullable;
 use super::object::Members;
+use super::printable::printable;
 
 /// What is wrong with a tool's schemas.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,20 +69,48 @@ pub fn defect(tool: &str) -> Option<SchemaDefect> {
         return Some(SchemaDefect::Root);
     };
     let output = members.get("outputSchema").and_then(|raw| read(raw.get()));
-    wrong_properties(&input, "inputSchema")
-        .or_else(|| Checked::of(&input, false).schema(&input, "inputSchema"))
-        .or_else(|| output.and_then(|output| Checked::of(&output, true).schema(&output, "outputSchema")))
+    wrong_properties(&input, At::Root("inputSchema"))
+        .or_else(|| Checked::of(&input, false).schema(&input, At::Root("inputSchema")))
+        .or_else(|| output.and_then(|output| Checked::of(&output, true).schema(&output, At::Root("outputSchema"))))
 }
 
 /// What is wrong with the properties at the root of `schema`, which some readers look at alone.
-fn wrong_properties(schema: &Value, path: &str) -> Option<SchemaDefect> {
+fn wrong_properties(schema: &Value, at: At<'_>) -> Option<SchemaDefect> {
     let properties = schema.get("properties")?;
-    let part = |path: String, expected| Some(SchemaDefect::Part { path, expected });
+    let at = At::In(&at, "properties");
     let Some(properties) = properties.as_object() else {
-        return part(format!("{path}/properties"), "an object of schemas");
+        return Some(at.must_be("an object of schemas"));
     };
     let (name, _) = properties.iter().find(|(_, schema)| !is_schema(schema))?;
-    part(format!("{path}/properties/{name}"), "a schema")
+    Some(At::In(&at, name).must_be("a schema"))
+}
+
+/// Where a part of a schema stands; it is written out for what is wrong alone.
+#[derive(Clone, Copy)]
+enum At<'p> {
+    Root(&'static str),
+    In(&'p Self, &'p str),
+}
+
+impl At<'_> {
+    fn must_be(self, expected: &'static str) -> SchemaDefect {
+        let path = self.shown();
+        SchemaDefect::Part { path, expected }
+    }
+
+    /// It in words that may stand in logs and status: the server chooses the names of properties.
+    fn shown(self) -> String {
+        printable(&self.to_string(), PATH_SHOWN)
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(name) => f.write_str(name),
+            Self::In(whole, name) => write!(f, "{whole}/{name}"),
+        }
+    }
 }
 
 /// A schema that is looked through.
@@ -86,19 +120,24 @@ struct Checked<'s> {
     follows: bool,
     /// Whether clients make a validator of the schema when they list its tool, so that everything in it must be right.
     is_compiled: bool,
+    /// What its parts are called for references.
+    anchors: HashSet<&'s str>,
 }
 
 impl<'s> Checked<'s> {
     fn of(root: &'s Value, is_compiled: bool) -> Self {
+        let mut anchors = HashSet::new();
+        find_anchors(root, &mut anchors);
         Self {
             root,
             is_compiled,
             follows: !has_own_names(root, true),
+            anchors,
         }
     }
 
-    /// What is wrong with `schema`, which stands at `path`.
-    fn schema(&self, schema: &Value, path: &str) -> Option<SchemaDefect> {
+    /// What is wrong with `schema`, which stands at `at`.
+    fn schema(&self, schema: &Value, at: At<'_>) -> Option<SchemaDefect> {
         let members = schema.as_object()?;
         let wrong_type = match members.get("type") {
             None => false,
@@ -106,34 +145,34 @@ impl<'s> Checked<'s> {
             Some(one) => !is_type(one),
         };
         if wrong_type {
-            return Some(SchemaDefect::Type(path.to_owned()));
+            return Some(SchemaDefect::Type(at.shown()));
         }
         if let Some(required) = members.get("required")
             && !required
                 .as_array()
                 .is_some_and(|names| names.iter().all(Value::is_string))
         {
-            return Some(SchemaDefect::Required(format!("{path}/required")));
+            return Some(SchemaDefect::Required(At::In(&at, "required").shown()));
         }
         if let Some(reference) = members.get("$ref").and_then(Value::as_str)
             && self.follows
             && !self.leads_somewhere(reference)
         {
-            return Some(SchemaDefect::Reference(path.to_owned()));
+            return Some(SchemaDefect::Reference(at.shown()));
         }
-        if let Some(defect) = self.wrong_part(members, path) {
+        if let Some(defect) = self.wrong_part(members, at) {
             return Some(defect);
         }
         members.iter().find_map(|(name, part)| {
-            let path = || format!("{path}/{name}");
+            let at = At::In(&at, name);
             match name.as_str() {
                 name if OF_SCHEMAS_BY_NAME.contains(&name) => {
                     let mut parts = part.as_object()?.iter();
-                    parts.find_map(|(key, part)| self.schema(part, &format!("{}/{key}", path())))
+                    parts.find_map(|(key, part)| self.schema(part, At::In(&at, key)))
                 }
                 name if OF_SCHEMAS.contains(&name) => match part {
-                    Value::Array(parts) => parts.iter().find_map(|part| self.schema(part, &path())),
-                    part => self.schema(part, &path()),
+                    Value::Array(parts) => parts.iter().find_map(|part| self.schema(part, at)),
+                    part => self.schema(part, at),
                 },
                 _ => None,
             }
@@ -141,13 +180,11 @@ impl<'s> Checked<'s> {
     }
 
     /// The first keyword of a schema that is compiled whose value no validator takes.
-    fn wrong_part(&self, members: &serde_json::Map<String, Value>, path: &str) -> Option<SchemaDefect> {
-        let (name, _, expected) = members.iter().filter(|_| self.is_compiled).find_map(|(name, part)| {
+    fn wrong_part(&self, members: &serde_json::Map<String, Value>, at: At<'_>) -> Option<SchemaDefect> {
+        members.iter().filter(|_| self.is_compiled).find_map(|(name, part)| {
             let (is_right, expected) = value_of(name, part)?;
-            (!is_right).then_some((name, part, expected))
-        })?;
-        let path = format!("{path}/{name}");
-        Some(SchemaDefect::Part { path, expected })
+            (!is_right).then(|| At::In(&at, name).must_be(expected))
+        })
     }
 
     /// Whether a reference is one into this schema that leads to a part of it, or one to elsewhere.
@@ -161,11 +198,13 @@ impl<'s> Checked<'s> {
         if fragment.is_empty() || fragment.starts_with('/') {
             self.root.pointer(&fragment).is_some()
         } else {
-            has_anchor(self.root, &fragment)
+            self.anchors.contains(&*fragment)
         }
     }
 }
 
+/// So many characters of where something stands are told.
+const PATH_SHOWN: usize = 256;
 /// Members that hold schemas by name.
 const OF_SCHEMAS_BY_NAME: [&str; 5] = [
     "properties",
@@ -235,14 +274,15 @@ fn has_own_names(schema: &Value, is_root: bool) -> bool {
     }
 }
 
-fn has_anchor(schema: &Value, name: &str) -> bool {
+fn find_anchors<'s>(schema: &'s Value, found: &mut HashSet<&'s str>) {
     match schema {
         Value::Object(members) => {
-            let is_it = |key| members.get(key).and_then(Value::as_str) == Some(name);
-            is_it("$anchor") || is_it("$dynamicAnchor") || members.values().any(|part| has_anchor(part, name))
+            let names = ["$anchor", "$dynamicAnchor"].map(|key| members.get(key).and_then(Value::as_str));
+            found.extend(names.into_iter().flatten());
+            members.values().for_each(|part| find_anchors(part, found));
         }
-        Value::Array(parts) => parts.iter().any(|part| has_anchor(part, name)),
-        _ => false,
+        Value::Array(parts) => parts.iter().for_each(|part| find_anchors(part, found)),
+        _ => {}
     }
 }
 
@@ -342,6 +382,45 @@ mod tests {
             json!({"minimum": 1.5, "format": "nobody-knows", "discriminator": null, "x": {"items": null}}),
         ] {
             assert_eq!(of(schema.clone()), None, "{schema}");
+        }
+    }
+
+    #[test]
+    fn names_of_properties_are_told_cut_and_without_what_acts_on_a_terminal() {
+        for (name, told) in [
+            (
+                "\u{1b}[2J\n".to_owned(),
+                r"inputSchema/properties/\u{1b}[2J\u{a}".to_owned(),
+            ),
+            (
+                "n".repeat(100_000),
+                format!("inputSchema/properties/{}", "n".repeat(233)),
+            ),
+        ] {
+            let wrong = json!({"type": "int", "$ref": "#/gone", "required": 1});
+            for part in ["type", "$ref", "required"] {
+                let schema = json!({"type": "object", "properties": {&name: {part: wrong[part]}}});
+                let tool = json!({"name": "t", "inputSchema": schema}).to_string();
+                let defect = defect(&tool).unwrap().to_string();
+                assert!(defect.starts_with(&told) && defect.len() < 512, "{defect}");
+            }
+        }
+    }
+
+    #[test]
+    fn big_schemas_are_looked_through_in_little_time() {
+        let many = |part: &Value| {
+            let parts = (0..20_000).map(|number| (format!("p{number}"), part.clone()));
+            Value::Object(parts.collect())
+        };
+        let anchored =
+            json!({"type": "object", "properties": many(&json!({"$ref": "#last"})), "x": {"$anchor": "last"}});
+        let long_name = "n".repeat(2_000_000);
+        let nested = json!({"type": "object", "properties": {long_name: {"properties": many(&json!({}))}}});
+        for schema in [anchored, nested] {
+            let started = tokio::time::Instant::now();
+            assert_eq!(of(schema), None);
+            assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
         }
     }
 

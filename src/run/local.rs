@@ -19,9 +19,9 @@ use super::{cores, pipes, progress, readiness, signals};
 use crate::api::DEFAULT_NAMESPACE;
 use crate::args::{Connect, Up};
 use crate::defaults;
+use crate::fleet::ServerInput;
 use crate::fleet::access::access_reference;
 use crate::fleet::input::federation_input;
-use crate::fleet::plan::ServerInput;
 use crate::fleet::skills::skill_references;
 use crate::fleet::snapshot::alone;
 use crate::fleet::{
@@ -79,6 +79,9 @@ pub async fn connect(options: Connect) -> anyhow::Result<()> {
 
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+
+/// What to do where the one server that is connected to wants to know who asks.
+const ON_REFUSAL: &str = "give them to `mcpfleet connect` as --header 'Authorization=Bearer ${TOKEN}'";
 
 /// What is served, and how.
 struct Fleet {
@@ -173,6 +176,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
                 None => federation.to_string(),
             },
             shows_all: options.shows_all,
+            on_refusal: options.member.map(|_| ON_REFUSAL),
             stop: stop.clone(),
         };
         let served = pipes::serve(pipes, federation, runtime.observations(), readiness.clone());
@@ -181,6 +185,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
     let admin_stop = CancellationToken::new();
     let admin = admin.map(|admin| tokio::spawn(admin.serve(metrics, readiness, admin_stop.clone())));
 
+    let mut is_wrong = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -192,6 +197,7 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
             Err(problems) => {
                 let problems = explained(&problems, options.listen);
                 tracing::error!("the change is not taken, what ran before goes on:\n{problems}");
+                is_wrong = true;
             }
             Ok(manifests) => {
                 reading.had_federation |= !manifests.forms_federation && !manifests.federations.is_empty();
@@ -201,7 +207,10 @@ async fn serve(options: Fleet) -> anyhow::Result<()> {
                     teller.say("manifests changed");
                     tell_access(teller, &before, &planned);
                     input.send_replace(Arc::new(planned));
+                } else if is_wrong {
+                    teller.say("manifests are right again, and say what is served");
                 }
+                is_wrong = false;
             }
         }
     }
@@ -288,7 +297,11 @@ fn contents(manifests: &Manifests) -> BTreeMap<Reference, Content> {
         .collect();
     let directories = manifests.directories.iter().flat_map(|directory| {
         let content = match &directory.files {
-            Ok(files) => Content::Found(files.clone()),
+            Ok(files) if files.unread.is_empty() => Content::Found(files.read.clone()),
+            Ok(files) => Content::Partly {
+                values: files.read.clone(),
+                unread: files.unread.clone(),
+            },
             Err(why) => Content::Unreadable(why.clone()),
         };
         let path = directory.path.to_string_lossy();

@@ -40,6 +40,9 @@ pub(crate) fn lines(before: &Observations, now: &Observations) -> Vec<String> {
                 if withheld > 0 {
                     parts.push(format!("{withheld} withheld"));
                 }
+                if !catalog.complete {
+                    parts.push("not all that it has, since a list is cut or missing".to_owned());
+                }
                 format!("server {key} ready ({era}): {}", parts.join(", "))
             }
         })
@@ -153,6 +156,7 @@ mod tests {
             catalog: Some(CatalogStatus {
                 tools,
                 prompts: 1,
+                complete: true,
                 ..CatalogStatus::default()
             }),
         };
@@ -195,6 +199,13 @@ mod tests {
         assert_eq!(
             lines(&Observations::default(), &now),
             ["server a ready (): 3 tools, 1 prompt, 2 withheld"]
+        );
+        for server in now.servers.values_mut() {
+            server.catalog.as_mut().unwrap().complete = false;
+        }
+        assert_eq!(
+            lines(&Observations::default(), &now),
+            ["server a ready (): 3 tools, 1 prompt, 2 withheld, not all that it has, since a list is cut or missing"]
         );
     }
 

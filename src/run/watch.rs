@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
+use crate::manifest::Tree;
 use crate::{defaults, manifest};
 
 /// Files, directories with the files directly in them, and others with all that is in them.
@@ -140,13 +142,17 @@ struct Stat {
     real: Option<PathBuf>,
     modified: Option<SystemTime>,
     length: u64,
+    /// Who may read it.
+    mode: u32,
+    is_file: bool,
 }
 
 impl Snapshot {
     fn of(watched: &Watched) -> Self {
         let files = watched.stats();
         let mut hasher = DefaultHasher::new();
-        for path in files.keys() {
+        // A pipe can be read but once, and not by us.
+        for path in files.iter().filter_map(|(path, stat)| stat.is_file.then_some(path)) {
             hash_content(path, &mut hasher).ok();
         }
         Self {
@@ -158,15 +164,18 @@ impl Snapshot {
 
 impl Watched {
     fn stats(&self) -> BTreeMap<PathBuf, Stat> {
-        let files = self.paths.iter().flat_map(|path| match (path.is_dir(), self.deep) {
-            (false, _) => vec![path.clone()],
-            (true, false) => manifests(path).collect(),
-            // What cannot be read is told when it is read.
-            (true, true) => manifest::files_in(path).unwrap_or_default(),
-        });
-        files
-            .filter_map(|path| Stat::of(&path).map(|stat| (path, stat)))
-            .collect()
+        let mut seen = BTreeMap::new();
+        for path in &self.paths {
+            match (path.is_dir(), self.deep) {
+                (false, _) => seen.extend(Stat::of(path).map(|stat| (path.clone(), stat))),
+                (true, false) => {
+                    seen.extend(manifests(path).filter_map(|path| Stat::of(&path).map(|stat| (path, stat))));
+                }
+                // What cannot be read is told when it is read.
+                (true, true) => seen.extend(deep_stats(&Tree::of(path).unwrap_or_default())),
+            }
+        }
+        seen
     }
 
     /// The files that are named, and those that their links lead to. `None` where whatever is in a directory counts.
@@ -187,14 +196,22 @@ impl Watched {
     fn directories(&self) -> BTreeSet<PathBuf> {
         let mut all = directories(&self.paths);
         if self.deep {
-            let files = self
-                .paths
-                .iter()
-                .flat_map(|path| manifest::files_in(path).unwrap_or_default());
-            all.extend(files.filter_map(|file| file.parent().map(Path::to_path_buf)));
+            all.extend(
+                self.paths
+                    .iter()
+                    .flat_map(|path| Tree::of(path).unwrap_or_default().directories),
+            );
         }
         all
     }
+}
+
+/// Of the files in a directory, and of what would be one if it could be read.
+fn deep_stats(tree: &Tree) -> impl Iterator<Item = (PathBuf, Stat)> {
+    let files = tree.files.iter().filter_map(|path| Some((path, Stat::of(path)?)));
+    let faults = tree.faults.iter();
+    let faults = faults.filter_map(|(path, _)| Some((path, Stat::new(path, &fs::symlink_metadata(path).ok()?))));
+    files.chain(faults).map(|(path, stat)| (path.clone(), stat))
 }
 
 /// What is directly in a directory and would be read.
@@ -208,14 +225,20 @@ fn manifests(directory: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 impl Stat {
-    /// Of regular files only: a pipe can be read but once, and not by us.
+    /// Of regular files only.
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
-        Some(Self {
+        Some(Self::new(path, &metadata))
+    }
+
+    fn new(path: &Path, metadata: &Metadata) -> Self {
+        Self {
             real: fs::canonicalize(path).ok(),
             modified: metadata.modified().ok(),
             length: metadata.len(),
-        })
+            mode: metadata.permissions().mode(),
+            is_file: metadata.is_file(),
+        }
     }
 }
 

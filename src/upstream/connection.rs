@@ -157,7 +157,8 @@ impl Connection {
         match self.peer.era() {
             Era::Legacy => self.ping(limit).await.map(drop),
             Era::Modern => {
-                let params = handshake::discover_params(&self.peer.revision_name, "{}");
+                let declared = self.questions.declared().to_json(Era::Modern);
+                let params = handshake::discover_params(&self.peer.revision_name, &declared);
                 self.ask(Method::Discover.as_str(), &params, limit).await.map(drop)
             }
         }
@@ -221,7 +222,7 @@ impl Connection {
                         resumes: false,
                         news: &self.known.news,
                     };
-                    drop(link.http.ask(&link.headers, question).await);
+                    drop(link.http.ask(link.headers.clone(), &link.headers, question).await);
                 }
                 Link::OldSse(old_sse) => drop(old_sse.request(id, body, None).await),
                 Link::Stdio(child) => drop(child.request(id, body, None).await),

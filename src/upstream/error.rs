@@ -117,6 +117,11 @@ impl Error {
         )
     }
 
+    /// Whether it may be of the one answer that was waited for, and of no other.
+    pub(crate) fn is_of_one_answer(&self) -> bool {
+        self.is_passing() || matches!(self, Self::Status(_) | Self::Protocol(_) | Self::Unexpected { .. })
+    }
+
     /// What happened, without words of others, in which addresses might stand.
     pub fn outline(&self) -> String {
         match self {
@@ -202,4 +207,13 @@ impl From<ExitCause> for Error {
     fn from(cause: ExitCause) -> Self {
         StdioError::Ended(cause).into()
     }
+}
+
+/// The innermost cause of a failed request, which says more than the outermost, and no address in it.
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
 }

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::error::Error;
-use super::http::cause;
+use super::error::{Error, cause};
 use crate::defaults;
 use crate::mcp::sse::{Decoder, Event};
 

@@ -60,8 +60,8 @@ pub(super) struct Inner {
     pub(super) withholds_whole: bool,
     /// Whether its lists are read at all.
     pub(super) reads_lists: bool,
-    /// How many calls are under way; not counted where it is held for everybody.
-    at_work: Option<AtomicUsize>,
+    /// How many calls are under way, and how many subscriptions there are; not counted where it is held for everybody.
+    at_work: Option<Arc<AtomicUsize>>,
     /// What all connections to it have in common.
     pub(super) known: Arc<Known>,
     /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
@@ -92,10 +92,10 @@ impl Upstream {
 
     /// The same for one caller alone; tells then whether it [is at work](Self::is_at_work).
     pub fn start_for_caller(name: String, endpoint: Endpoint, terms: Terms, metrics: ServerMetrics) -> Self {
-        Self::begin(name, endpoint, terms, metrics, Some(AtomicUsize::new(0)))
+        Self::begin(name, endpoint, terms, metrics, Some(Arc::default()))
     }
 
-    /// Whether a call is under way, as far as it is held for one caller.
+    /// Whether a call is under way, or a resource subscribed to, as far as it is held for one caller.
     pub fn is_at_work(&self) -> bool {
         let at_work = self.inner.at_work.as_ref();
         at_work.is_some_and(|calls| calls.load(Ordering::Acquire) > 0)
@@ -106,7 +106,7 @@ impl Upstream {
         endpoint: Endpoint,
         terms: Terms,
         metrics: ServerMetrics,
-        at_work: Option<AtomicUsize>,
+        at_work: Option<Arc<AtomicUsize>>,
     ) -> Self {
         let Terms {
             timeouts,
@@ -218,19 +218,27 @@ impl Upstream {
             .await
             .map_err(|_| SubscribeError::Timeout)??;
         self.inner.lanes.subscribed(&by.owner, hold.version()).await;
-        Ok(Subscription::new(hold, notices))
+        let gone = self.inner.stop.clone();
+        Ok(Subscription::new(hold, notices, gone, self.inner.begin_work()))
     }
 
-    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Waits until the server
-    /// agreed, at most `timeouts.resource`. `None` where it does not tell.
-    pub async fn task_changes(&self, tasks: Vec<String>) -> Option<TaskChanges> {
+    /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Where the server does not
+    /// tell, they are asked for as `owner` now and then. Waits until the server agreed or answered, at most
+    /// `timeouts.resource` for each. `None` where it knows none of them.
+    pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner) -> Option<TaskChanges> {
         let inner = Arc::clone(&self.inner);
         let (stop, limit) = (inner.stop.clone(), self.timeouts.resource);
+        let at_work = inner.begin_work();
         let connect = move || {
             let inner = Arc::clone(&inner);
             async move { inner.standing().await }
         };
-        timeout(limit, TaskChanges::listen(connect, tasks, stop)).await.ok()?
+        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop, at_work)).await;
+        if let Ok(Some(changes)) = told {
+            return Some(changes);
+        }
+        let looking = TaskChanges::look(Arc::clone(&self.inner), owner, tasks);
+        timeout(limit, looking).await.ok()?
     }
 
     /// Has its lists read as soon as may be, whatever is known of them.
@@ -241,7 +249,7 @@ impl Upstream {
     /// Carries a client's request to the server. Dropping the future cancels it there.
     pub async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let started = Instant::now();
-        let _at_work = self.inner.at_work.as_ref().map(AtWork::begin);
+        let _at_work = self.inner.begin_work();
         let reply = self.inner.call(&call, self.timeouts.of_request(call.method)).await;
         // Arguments that cannot be sent are the client's affair: the server was not asked.
         if !matches!(reply, Err(Error::Arguments(_))) {
@@ -260,6 +268,11 @@ impl Upstream {
         self.inner.lanes.close_of(owner);
     }
 
+    /// Resolves once the server is let go of. Calls that wait for nothing but the server may still end by themselves then.
+    pub fn let_go_of(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.stop.clone().cancelled_owned()
+    }
+
     /// Lets go of the server: its sessions are ended, or its processes stopped.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
@@ -272,17 +285,19 @@ impl Upstream {
     }
 }
 
-/// A call under way, until this is dropped.
-struct AtWork<'a>(&'a AtomicUsize);
+/// Something that a server is held for, until this is dropped.
+#[derive(Debug)]
+pub(super) struct AtWork(Arc<AtomicUsize>);
 
-impl<'a> AtWork<'a> {
-    fn begin(calls: &'a AtomicUsize) -> Self {
-        calls.fetch_add(1, Ordering::AcqRel);
-        Self(calls)
+impl Inner {
+    pub(super) fn begin_work(&self) -> Option<AtWork> {
+        let at_work = self.at_work.as_ref()?;
+        at_work.fetch_add(1, Ordering::AcqRel);
+        Some(AtWork(Arc::clone(at_work)))
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

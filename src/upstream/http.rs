@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::ear::Ear;
 use super::endpoint::HttpEndpoint;
-use super::error::Error;
+use super::error::{Error, cause};
 use super::event_stream::EventStream;
 use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
 use super::news::News;
@@ -152,11 +152,15 @@ impl HttpPeer {
         opened(self.send(HttpMethod::POST, headers, body).await?).await
     }
 
-    /// Sends a request and waits for its answer. Dropping the future closes the stream. The caller bounds the time.
-    pub(crate) async fn ask(self: &Arc<Self>, headers: &HeaderMap, question: Question<'_>) -> Result<Answer, Error> {
-        let response = self
-            .send(HttpMethod::POST, headers.clone(), question.body.clone())
-            .await?;
+    /// Sends a request with the headers `sent` and waits for its answer; what else is said about it carries `headers`.
+    /// Dropping the future closes the stream. The caller bounds the time.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        sent: HeaderMap,
+        headers: &HeaderMap,
+        question: Question<'_>,
+    ) -> Result<Answer, Error> {
+        let response = self.send(HttpMethod::POST, sent, question.body.clone()).await?;
         let status = response.status().as_u16();
         if let Some(came) = unexpected(&response) {
             return Err(came);
@@ -362,15 +366,6 @@ fn tls_config(endpoint: &HttpEndpoint) -> Result<rustls::ClientConfig, Error> {
     config
         .clone()
         .map_err(|e| Error::Connect(format!("TLS is not usable: {e}")))
-}
-
-/// The innermost cause of a failed request, which says more than the outermost, and no address in it.
-pub(crate) fn cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 /// The names under which a request is routed on a Modern hop.

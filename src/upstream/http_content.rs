@@ -17,9 +17,9 @@ pub(super) enum MediaType {
 /// What its headers say of the body of `response`.
 pub(super) fn media_type(response: &Response<Incoming>) -> MediaType {
     let essence = essence(response).unwrap_or_default();
-    if essence.eq_ignore_ascii_case("application/json") {
+    if essence.eq_ignore_ascii_case(b"application/json") {
         MediaType::Json
-    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
         MediaType::EventStream
     } else {
         MediaType::Other
@@ -27,9 +27,9 @@ pub(super) fn media_type(response: &Response<Incoming>) -> MediaType {
 }
 
 /// The type of the content, without its parameters.
-fn essence(response: &Response<Incoming>) -> Option<&str> {
-    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
-    value.split(';').next().map(str::trim)
+fn essence(response: &Response<Incoming>) -> Option<&[u8]> {
+    let value = response.headers().get(CONTENT_TYPE)?.as_bytes();
+    value.split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii)
 }
 
 /// What a successful answer is that cannot hold a message, if so. Of others the status says enough.
@@ -45,8 +45,11 @@ pub(super) fn unexpected(response: &Response<Incoming>) -> Option<Error> {
             check: "have the server, or the proxy before it, send its answers as they are",
         });
     }
-    let essence = essence(response).filter(|_| matches!(media_type(response), MediaType::Other))?;
-    let came = match essence.to_ascii_lowercase().as_str() {
+    if !matches!(media_type(response), MediaType::Other) {
+        return None;
+    }
+    let essence = String::from_utf8_lossy(essence(response)?).to_ascii_lowercase();
+    let came = match essence.as_str() {
         "text/html" | "application/xhtml+xml" => "an HTML page".to_owned(),
         other => format!("{}, not with a message", printable(other, 64)),
     };

@@ -39,7 +39,7 @@ impl HttpLink {
     ) -> Result<Bytes, Error> {
         let answer = match era {
             Era::Modern => {
-                let mut headers = request::headers_of(call, &self.headers).into_owned();
+                let mut headers = request::headers_of(call, &self.headers);
                 let named = call
                     .filter(|call| call.method.named_target().is_some())
                     .map(|call| call.target);
@@ -47,7 +47,7 @@ impl HttpLink {
                 if let Some(call) = call {
                     call.write_param_headers(&mut headers)?;
                 }
-                self.http.ask(&headers, question).await?
+                self.http.ask(headers, &self.headers, question).await?
             }
             Era::Legacy => {
                 let mut parting = Parting {
@@ -55,7 +55,8 @@ impl HttpLink {
                     call: question.call,
                     cancelled: Some(question.id),
                 };
-                let answer = self.http.ask(&request::headers_of(call, &self.headers), question).await;
+                let sent = request::headers_of(call, &self.headers);
+                let answer = self.http.ask(sent, &self.headers, question).await;
                 parting.cancelled = None;
                 answer?
             }

@@ -12,57 +12,125 @@ use super::error::Error;
 use super::handshake;
 use super::request::{Body, error_code};
 use crate::defaults;
-use crate::index::{Catalog, Item, List};
+use crate::index::{Catalog, Defect, Item, List, Withheld};
 use crate::mcp::{Passed, RpcError, descriptor};
 
-/// Reads every list that the server declares. One that it answers with an error is left out, with what it said, but that
-/// of its tools: without them there is no point in it.
+/// What was read of a server's lists.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// What it offers.
+    pub(crate) catalog: Catalog,
+    /// The lists that it failed to give this time, for no reason that it gave.
+    pub(crate) failed: Vec<Failed>,
+}
+
+/// A list that a server failed to give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) list: List,
+    /// How it failed.
+    pub(crate) how: String,
+}
+
+/// How far a list was read.
+enum Extent {
+    Whole,
+    /// It goes on after so much.
+    Cut(String),
+    /// The server answered with this error.
+    Refused(String),
+}
+
+/// Reads every list that the server declares, but those in `left_alone`, which are missing still. One that it answers
+/// with an error, or fails to give while it gives others, is left out, with what happened; but that of its tools: without
+/// them there is no point in it.
 ///
 /// # Errors
 /// The server cannot be reached, or does not keep to the protocol.
-pub(crate) async fn read_catalog(connection: &Connection, timeouts: Timeouts) -> Result<Catalog, Error> {
+pub(crate) async fn read_catalog(
+    connection: &Connection,
+    timeouts: Timeouts,
+    left_alone: &[Failed],
+) -> Result<Read, Error> {
     let mut catalog = Catalog::new(connection.peer().era());
+    let mut room = Room(defaults::CATALOG_BYTES_MAX);
+    let mut failed = Vec::new();
+    let mut first = None;
+    let mut gives_any = false;
     for list in List::ALL {
-        if connection.peer().capabilities.offer(list) != Offer::None {
-            let complete = read_list(connection, list, timeouts, &mut catalog).await?;
-            catalog.complete &= complete;
+        if connection.peer().capabilities.offer(list) == Offer::None {
+            continue;
+        }
+        if let Some(known) = left_alone.iter().find(|known| known.list == list) {
+            failed.push(known.clone());
+            continue;
+        }
+        match read_list(connection, list, timeouts, &mut catalog, &mut room).await {
+            Ok(Extent::Whole) => gives_any = true,
+            Ok(Extent::Cut(most)) => {
+                gives_any = true;
+                catalog.cut(list, most);
+            }
+            Ok(Extent::Refused(text)) => {
+                gives_any = true;
+                catalog.refuse(list, Defect::List(text), Instant::now());
+            }
+            Err(error) if list != List::Tools && error.is_of_one_answer() => {
+                failed.push(Failed {
+                    list,
+                    how: error.to_string(),
+                });
+                first.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(catalog.sealed())
+    if let Some(error) = first.filter(|_| !gives_any) {
+        return Err(error);
+    }
+    for Failed { list, how } in &failed {
+        catalog.refuse(*list, Defect::Unread(how.clone()), Instant::now());
+    }
+    Ok(Read {
+        catalog: catalog.sealed(),
+        failed,
+    })
 }
 
-/// Follows the pages of `list` into `catalog`; false if it was cut at a cap.
+/// Follows the pages of `list` into `catalog`.
 async fn read_list(
     connection: &Connection,
     list: List,
     timeouts: Timeouts,
     catalog: &mut Catalog,
-) -> Result<bool, Error> {
+    room: &mut Room,
+) -> Result<Extent, Error> {
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
+    let mut keys = HashSet::new();
     for _ in 0..defaults::LIST_PAGES_MAX {
         let reply = connection.list(list.method(), cursor.as_deref(), timeouts.list).await?;
         let page = match reply.body() {
             Body::Result(result) => Page::read(list, result)?,
             // Declared, yet not served: nothing is offered.
             Body::Error(error) if cursor.is_none() && error_code(error) == Some(RpcError::METHOD_NOT_FOUND) => {
-                return Ok(true);
+                return Ok(Extent::Whole);
             }
             Body::Error(error) => match refused(error) {
                 Error::Refused(text) if list == List::Tools => {
                     let method = list.method().as_str();
                     return Err(Error::Protocol(format!("{method} was answered with: {text}")));
                 }
-                Error::Refused(text) => {
-                    catalog.refuse(list, text, Instant::now());
-                    return Ok(false);
-                }
+                Error::Refused(text) => return Ok(Extent::Refused(text)),
                 other => return Err(other),
             },
         };
         for raw in page.items {
             if catalog.list(list).len() == defaults::LIST_ITEMS_MAX {
-                return Ok(false);
+                return Ok(Extent::Cut(format!("{} entries", defaults::LIST_ITEMS_MAX)));
+            }
+            if !room.takes(raw.get()) {
+                return Ok(too_large());
             }
             let Some(mut item) = Item::read(list, raw) else {
                 catalog.leave_out_nameless(list);
@@ -72,6 +140,9 @@ async fn read_list(
                 item.passed = passed.of(&item.key);
             }
             match item.offered(list, connection.annotations()) {
+                Ok(item) if !keys.insert(item.key.clone()) => {
+                    catalog.withhold(Withheld::new(list, &item.key, Defect::Twice));
+                }
                 Ok(tool) if list == List::Tools => catalog.tools.push(Item {
                     needs_task: connection.peer().takes_task_calls() && descriptor::needs_task(tool.raw.get()),
                     ..tool
@@ -81,7 +152,8 @@ async fn read_list(
             }
         }
         match page.next {
-            None => return Ok(true),
+            None => return Ok(Extent::Whole),
+            Some(next) if !room.takes(&next) => return Ok(too_large()),
             Some(next) if !seen.insert(next.clone()) => {
                 return Err(Error::Protocol(format!(
                     "{} gave the same cursor twice",
@@ -91,7 +163,23 @@ async fn read_list(
             Some(next) => cursor = Some(next),
         }
     }
-    Ok(false)
+    Ok(Extent::Cut(format!("{} pages", defaults::LIST_PAGES_MAX)))
+}
+
+fn too_large() -> Extent {
+    Extent::Cut(format!("{} bytes of all lists", defaults::CATALOG_BYTES_MAX))
+}
+
+/// How many bytes of a server's lists may still be read.
+struct Room(usize);
+
+impl Room {
+    /// Whether there is room for `text`, which takes it.
+    fn takes(&mut self, text: &str) -> bool {
+        let left = self.0.checked_sub(text.len());
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// What the error means that a list was answered with.

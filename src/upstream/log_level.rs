@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::mcp::notice::LogLevel;
+use crate::mcp::LogLevel;
 
 /// The level that a server was told on one connection, if it was told any.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Making a connection: discovery, and the handshake where the server wants one.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,7 +249,7 @@ impl Opening<'_> {
             resumes: false,
             news: &self.known.news,
         };
-        timeout(self.limit, http.ask(headers, question))
+        timeout(self.limit, http.ask(headers.clone(), headers, question))
             .await
             .map_err(|_| Error::Timeout {
                 operation: method.as_str(),
@@ -274,9 +275,20 @@ impl Opening<'_> {
             return self.judge(child, answer, shaken).await;
         }
         tokio::pin!(shaken);
-        tokio::select! {
-            answer = &mut discovered => self.judge(child, answer, shaken).await,
-            answer = &mut shaken => initialized(answer).map(Some),
+        let answer = tokio::select! {
+            // Whoever answers both at once, being slow to start, knows discovery.
+            biased;
+            answer = &mut discovered => return self.judge(child, answer, shaken).await,
+            answer = &mut shaken => answer,
+        };
+        let Ok(message) = answer else { return Ok(None) };
+        match handshake::read_initialized(&message) {
+            Ok(peer) => Ok(Some(peer)),
+            // A Modern server refuses the handshake.
+            Err(refused) => match timeout(REFUSED_PATIENCE, discovered).await {
+                Ok(answer) => self.judge(child, answer, ready(Ok(message))).await,
+                Err(_) => Err(refused),
+            },
         }
     }
 
@@ -362,3 +374,5 @@ const DISCOVER_AGAIN_ID: u64 = 3;
 const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 /// A process is given this long to answer discovery before it is offered a handshake as well.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+/// And, once it refused the handshake, this long to answer discovery all the same.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(1);

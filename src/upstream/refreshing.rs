@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::error::Error;
 use super::holding::Inner;
 use super::lists;
+use super::missing_lists::MissingLists;
 use super::state::{Health, State};
 use super::supervise::jittered;
 use crate::defaults;
@@ -17,10 +18,14 @@ use crate::index::{Catalog, Defect, List};
 impl Inner {
     /// Reads the catalog over `connection`, once more after a while, and again, if the server fails without being gone.
     /// Meanwhile its failure is told, and calls go on.
-    pub(super) async fn refresh_patiently(&self, connection: &Arc<Connection>) -> Result<(), Error> {
+    pub(super) async fn refresh_patiently(
+        &self,
+        connection: &Arc<Connection>,
+        missing: &mut MissingLists,
+    ) -> Result<(), Error> {
         let mut pause = defaults::RETRY_MIN;
         for _ in 0..defaults::REREADS_IN_PLACE {
-            match self.refresh(connection).await {
+            match self.refresh(connection, missing).await {
                 Err(error) if error.is_passing() => self.failed(error),
                 done => return done,
             }
@@ -33,14 +38,17 @@ impl Inner {
             }
             pause *= 2;
         }
-        self.refresh(connection).await
+        self.refresh(connection, missing).await
     }
 
-    /// Reads the catalog over `connection` and publishes both.
-    pub(super) async fn refresh(&self, connection: &Arc<Connection>) -> Result<(), Error> {
+    /// Reads the catalog over `connection`, without those lists that are `missing` and not due, and publishes both.
+    pub(super) async fn refresh(&self, connection: &Arc<Connection>, missing: &mut MissingLists) -> Result<(), Error> {
         let asked = self.rereads.begin();
         let mut catalog = if self.reads_lists {
-            lists::read_catalog(connection, self.timeouts).await?
+            let begun = Instant::now();
+            let read = lists::read_catalog(connection, self.timeouts, missing.not_due(begun)).await?;
+            missing.note(read.failed, begun, Instant::now());
+            read.catalog
         } else {
             connection.is_there(self.timeouts.resource).await?;
             Catalog::new(connection.peer().era()).sealed()
@@ -95,7 +103,10 @@ impl Inner {
             let (name, cause, kind) = (&entry.name, &entry.cause, entry.list.entry());
             let (server, reason) = (&self.name, cause.reason());
             match cause {
-                Defect::List(_) => tracing::warn!(server, list = name, reason, "a list is left out: {cause}"),
+                Defect::Cut(_) => tracing::warn!(server, list = name, reason, "a list is cut: {cause}"),
+                Defect::List(_) | Defect::Unread(_) => {
+                    tracing::warn!(server, list = name, reason, "a list is left out: {cause}")
+                }
                 _ => tracing::warn!(server, kind, name, reason, "a {kind} is withheld: {cause}"),
             }
         }
@@ -139,6 +150,24 @@ impl Inner {
         });
     }
 
+    /// Lets go of the catalog, unless the server has come back at this very moment.
+    fn let_go_of_catalog(&self) {
+        self.state.send_if_modified(|state| {
+            if state.health == Health::Ready {
+                return false;
+            }
+            tracing::warn!(
+                server = self.name,
+                "it was away for too long; nothing of it is listed any more"
+            );
+            *state = Arc::new(State {
+                catalog: None,
+                ..State::clone(state)
+            });
+            true
+        });
+    }
+
     /// Lets go of the catalog of a server that failed for too long.
     pub(super) async fn grow_stale(&self) {
         let mut failing = self.failing.subscribe();
@@ -152,16 +181,7 @@ impl Inner {
                     },
                     () = sleep_until(since + self.freshness.stale_for) => {}
                 }
-                tracing::warn!(
-                    server = self.name,
-                    "it was away for too long; nothing of it is listed any more"
-                );
-                self.state.send_modify(|state| {
-                    *state = Arc::new(State {
-                        catalog: None,
-                        ..State::clone(state)
-                    });
-                });
+                self.let_go_of_catalog();
             }
             if failing.changed().await.is_err() {
                 return;

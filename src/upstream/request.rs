@@ -1,6 +1,5 @@
 //! The params that a server gets for a client's request, and the answer that comes back: rewriting without IO.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,8 +12,8 @@ use super::ear::Ear;
 use super::error::Error;
 use super::state::Peer;
 use crate::defaults;
+use crate::mcp::LogLevel;
 use crate::mcp::meta::Hop;
-use crate::mcp::notice::LogLevel;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Envelope, Era, Features, Method, ParamHeaders, RpcError, headers, meta, task};
 
@@ -198,13 +197,12 @@ impl Call<'_> {
 }
 
 /// The headers of a connection, with those of `call`.
-pub(crate) fn headers_of<'h>(call: Option<&Call<'_>>, of_connection: &'h HeaderMap) -> Cow<'h, HeaderMap> {
-    let Some(hops) = call.and_then(|call| call.fanout.hops()) else {
-        return Cow::Borrowed(of_connection);
-    };
+pub(crate) fn headers_of(call: Option<&Call<'_>>, of_connection: &HeaderMap) -> HeaderMap {
     let mut all = of_connection.clone();
-    all.insert(headers::FANOUT_HOP.clone(), hops.into());
-    Cow::Owned(all)
+    if let Some(hops) = call.and_then(|call| call.fanout.hops()) {
+        all.insert(headers::FANOUT_HOP.clone(), hops.into());
+    }
+    all
 }
 
 /// The params of a list method. Lists are read for all clients.
@@ -236,7 +234,8 @@ impl Reply {
             match (envelope.result, envelope.error) {
                 (Some(result), None) => (range_in(&message, result), false),
                 (None, Some(error)) => (range_in(&message, error), true),
-                _ => return Err(Error::Protocol("the answer has neither result nor error".into())),
+                (Some(_), Some(_)) => return Err(Error::Protocol("the answer has both a result and an error".into())),
+                (None, None) => return Err(Error::Protocol("the answer has neither result nor error".into())),
             }
         };
         Ok(Self {

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::caller::Owner;
+use super::holding::AtWork;
 use super::known::Known;
 use super::news::{Notice, Origin};
 use super::shares::{Party, Shares, Taken, share_of};
@@ -47,6 +49,9 @@ pub struct Subscription {
     hold: Hold,
     notices: broadcast::Receiver<Notice>,
     told: Told,
+    /// The server is let go of.
+    gone: CancellationToken,
+    _at_work: Option<AtWork>,
 }
 
 /// What was told lately. The same change may be heard on several connections, and is told once.
@@ -121,10 +126,20 @@ pub(crate) struct Hold {
 }
 
 impl Subscription {
-    /// A subscription that the server accepted.
-    pub(crate) fn new(hold: Hold, notices: broadcast::Receiver<Notice>) -> Self {
-        let told = Told::default();
-        Self { hold, notices, told }
+    /// A subscription that the server accepted, which is of use until it is `gone`.
+    pub(super) fn new(
+        hold: Hold,
+        notices: broadcast::Receiver<Notice>,
+        gone: CancellationToken,
+        at_work: Option<AtWork>,
+    ) -> Self {
+        Self {
+            hold,
+            notices,
+            told: Told::default(),
+            gone,
+            _at_work: at_work,
+        }
     }
 
     /// The resource.
@@ -137,17 +152,28 @@ impl Subscription {
     /// `None` once the server is let go of.
     pub async fn updated(&mut self) -> Option<Notice> {
         loop {
-            match self.notices.recv().await {
+            // What it keeps holds the sender of the notices too: they do not end by themselves.
+            let heard = tokio::select! {
+                biased;
+                heard = self.notices.recv() => heard,
+                () = self.gone.cancelled() => return None,
+            };
+            match heard {
                 Ok(notice) => {
                     let is_meant = notice.concerns(&self.hold.uri) && notice.is_for(&self.hold.by.owner);
                     if is_meant && self.told.is_new(&notice, Instant::now()) {
                         return Some(notice);
                     }
                 }
-                Err(broadcast::error::RecvError::Lagged(_)) => return Some(Notice::of(&self.hold.uri)),
+                Err(broadcast::error::RecvError::Lagged(_)) => return Some(self.unheard()),
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
+    }
+
+    /// A change of the resource, to be told where there may have been some that nobody heard of.
+    pub fn unheard(&self) -> Notice {
+        Notice::of(&self.hold.uri)
     }
 }
 

@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::error::Error;
 use super::holding::Inner;
 use super::listening::{self, Beginning};
+use super::missing_lists::MissingLists;
 use super::questions::Questions;
 use crate::defaults;
 use crate::index::Catalog;
@@ -38,7 +39,8 @@ impl Inner {
     /// Reads the catalog and keeps it fresh until the connection fails.
     async fn hold(&self, connection: &Arc<Connection>, beginning: &Beginning, was_ready: &AtomicBool) -> Error {
         beginning.settled().await;
-        if let Err(error) = self.refresh(connection).await {
+        let mut missing = MissingLists::new(Instant::now());
+        if let Err(error) = self.refresh(connection, &mut missing).await {
             return error;
         }
         was_ready.store(true, Ordering::Relaxed);
@@ -55,6 +57,7 @@ impl Inner {
                 }
                 () = self.known.doubt.notified() => sleep_until(read_at + defaults::REREAD_PAUSE).await,
                 () = self.is_old(read_at) => {}
+                () = missing.due() => {}
                 () = self.wake.notified() => {
                     if self.live.load().is_none() {
                         return Error::SessionLost;
@@ -62,10 +65,11 @@ impl Inner {
                     if !self.rereads.are_wanted() {
                         continue;
                     }
+                    missing.ask_again(Instant::now());
                     sleep_until(read_at + defaults::REREAD_PAUSE).await;
                 }
             }
-            if let Err(error) = self.refresh_patiently(connection).await {
+            if let Err(error) = self.refresh_patiently(connection, &mut missing).await {
                 return error;
             }
             read_at = Instant::now();

@@ -1,5 +1,6 @@
-//! Changes of tasks that a Modern server tells of, to whoever asked for them (2026-07-28, subscriptions; tasks
-//! extension). Each who asks has a listen of its own, since nobody else may hear of its tasks.
+//! Changes of tasks, for whoever asked for them (2026-07-28, subscriptions; tasks extension). Where a Modern server tells
+//! of them, each who asks has a listen of its own, since nobody else may hear of its tasks; where it does not, they are
+//! [looked at](super::task_looks) now and then.
 
 use std::sync::Arc;
 
@@ -9,58 +10,100 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::caller::Owner;
 use super::connection::{Connection, Link};
 use super::error::Error;
 use super::event_stream::EventStream;
+use super::holding::{AtWork, Inner};
 use super::http::{Opened, routing_headers};
+use super::request::Reply;
 use super::supervise::jittered;
+use super::task_looks::Looks;
 use crate::defaults;
-use crate::mcp::message::{Envelope, Kind};
+use crate::mcp::message::Envelope;
 use crate::mcp::meta::{self, Hop};
 use crate::mcp::object::{Members, ObjectWriter};
-use crate::mcp::{Era, Features, Method, message, notice, task};
+use crate::mcp::task::{self, Kind};
+use crate::mcp::{Era, Features, Method, message, notice};
 
 /// Changes of some tasks, until it is dropped. Where the server's stream ends, another one is opened.
 #[derive(Debug)]
 pub struct TaskChanges {
-    /// The tasks that the server agreed to tell of.
+    /// The tasks of which it tells.
     pub accepted: Vec<String>,
-    arriving: mpsc::Receiver<String>,
+    arriving: mpsc::Receiver<TaskNews>,
     _reading: AbortOnDropHandle<()>,
 }
 
+/// What has become of a task.
+#[derive(Debug)]
+pub struct TaskNews {
+    /// The task as its server wrote it: the params of its notification, or the result of `tasks/get`.
+    pub task: String,
+    /// Which kind of task it is.
+    pub kind: Kind,
+    /// What one of 2025-11-25 came to, if it is over: the server's answer to `tasks/result`.
+    pub outcome: Option<Reply>,
+}
+
 impl TaskChanges {
-    /// Asks the server behind what `connect` gives to tell of `tasks`. `None` where it tells of none.
+    /// Asks the server behind what `connect` gives to tell of `tasks`, until `stop` is cancelled. `None` where it tells of
+    /// none.
     pub(super) async fn listen<F>(
         connect: impl Fn() -> F + Send + Sync + 'static,
         tasks: Vec<String>,
         stop: CancellationToken,
+        at_work: Option<AtWork>,
     ) -> Option<Self>
     where
-        F: Future<Output = Result<Arc<Connection>, Error>> + Send,
+        F: Future<Output = Result<Arc<Connection>, Error>> + Send + 'static,
     {
         let (events, accepted) = open(&*connect().await.ok()?, &tasks).await?;
         if accepted.is_empty() {
             return None;
         }
-        let (sender, arriving) = mpsc::channel(defaults::TASK_CHANGES_QUEUE);
         let again = accepted.clone();
+        Some(Self::reading(accepted, stop, at_work, |sender| {
+            keep(events, connect, again, sender)
+        }))
+    }
+
+    /// Looks at `tasks` of `owner` until they are over. `None` where the server behind `inner` knows none of them.
+    pub(super) async fn look(inner: Arc<Inner>, owner: Owner, tasks: Vec<String>) -> Option<Self> {
+        let (stop, at_work) = (inner.stop.clone(), inner.begin_work());
+        let looks = Looks::first(inner, owner, tasks).await;
+        let accepted = looks.tasks();
+        (!accepted.is_empty()).then(|| Self::reading(accepted, stop, at_work, |sender| looks.keep(sender)))
+    }
+
+    /// What has become of one of the tasks. `None` once the server is let go of.
+    pub async fn next(&mut self) -> Option<TaskNews> {
+        self.arriving.recv().await
+    }
+
+    fn reading<F>(
+        accepted: Vec<String>,
+        stop: CancellationToken,
+        at_work: Option<AtWork>,
+        read: impl FnOnce(mpsc::Sender<TaskNews>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, arriving) = mpsc::channel(defaults::TASK_CHANGES_QUEUE);
+        let reading = read(sender);
         let reading = async move {
+            let _at_work = at_work;
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = keep(events, connect, again, sender) => {}
+                () = reading => {}
             }
         };
-        Some(Self {
+        Self {
             accepted,
             arriving,
             _reading: AbortOnDropHandle::new(tokio::spawn(reading)),
-        })
-    }
-
-    /// The params of the next notification, as the server wrote them. `None` once the server is let go of.
-    pub async fn next(&mut self) -> Option<String> {
-        self.arriving.recv().await
+        }
     }
 }
 
@@ -69,7 +112,7 @@ async fn keep<F>(
     mut events: EventStream,
     connect: impl Fn() -> F + Send + Sync,
     tasks: Vec<String>,
-    changes: mpsc::Sender<String>,
+    changes: mpsc::Sender<TaskNews>,
 ) where
     F: Future<Output = Result<Arc<Connection>, Error>> + Send,
 {
@@ -96,7 +139,7 @@ async fn keep<F>(
 
 /// Passes on what the server tells of tasks until it tells nothing more. A client that does not read holds up this
 /// stream, which is its own.
-async fn read(events: &mut EventStream, changes: &mpsc::Sender<String>) {
+async fn read(events: &mut EventStream, changes: &mpsc::Sender<TaskNews>) {
     while let Ok(Some(event)) = events.next().await {
         let Some(Ok(envelope)) = event
             .message()
@@ -105,14 +148,18 @@ async fn read(events: &mut EventStream, changes: &mpsc::Sender<String>) {
             continue;
         };
         match envelope.kind() {
-            Ok(Kind::Notification { method }) if method == task::CHANGED => {
-                if let Some(params) = envelope.params
-                    && changes.send(params.get().to_owned()).await.is_err()
-                {
+            Ok(message::Kind::Notification { method }) if method == task::CHANGED => {
+                let Some(params) = envelope.params else { continue };
+                let news = TaskNews {
+                    task: params.get().to_owned(),
+                    kind: Kind::Extension,
+                    outcome: None,
+                };
+                if changes.send(news).await.is_err() {
                     return;
                 }
             }
-            Ok(Kind::Response { .. }) => return,
+            Ok(message::Kind::Response { .. }) => return,
             _ => {}
         }
     }
@@ -127,7 +174,7 @@ async fn open(connection: &Connection, tasks: &[String]) -> Option<(EventStream,
 
 async fn begin(connection: &Connection, tasks: &[String]) -> Option<(EventStream, Vec<String>)> {
     let peer = connection.peer();
-    // Over a pipe everything is of all: there tasks are asked for, and not told of.
+    // Over a pipe everything is of all.
     let Link::Http(link) = connection.link() else {
         return None;
     };
@@ -146,11 +193,11 @@ async fn begin(connection: &Connection, tasks: &[String]) -> Option<(EventStream
         let Some(text) = event.message() else { continue };
         let envelope = Envelope::parse(text, defaults::JSON_DEPTH_MAX).ok()?;
         match envelope.kind().ok()? {
-            Kind::Notification { method } if method == notice::ACKNOWLEDGED => {
+            message::Kind::Notification { method } if method == notice::ACKNOWLEDGED => {
                 let agreed = agreed(envelope.params?.get(), tasks)?;
                 return Some((*events, agreed));
             }
-            Kind::Response { .. } => return None,
+            message::Kind::Response { .. } => return None,
             _ => {}
         }
     }

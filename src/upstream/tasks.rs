@@ -21,7 +21,7 @@ use crate::mcp::asking::{Asking, Said};
 use crate::mcp::input_required::InputRequired;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::task::{self, Kind, Status, Task};
-use crate::mcp::{Era, Features, Method, printable};
+use crate::mcp::{Era, Features, Method, client_answer, printable};
 
 /// Carries `call` over `connection`; where it becomes a task that is to be finished, waits for what that comes to.
 pub(super) async fn carry(
@@ -214,7 +214,14 @@ impl Watch<'_> {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in new.iter().zip(said) {
             match said {
-                Said::Result(result) => object.member(&question.key, &result),
+                Said::Result(result) => match client_answer::wrong(question.kind, &result) {
+                    None => object.member(&question.key, &result),
+                    Some(why) => {
+                        let what = question.kind.method();
+                        let why = format!("the answer to {what} that the client gave {why}");
+                        return Err(Error::TaskGivenUp(why));
+                    }
+                },
                 // There is no way to tell the server.
                 Said::Error(_) => {
                     let what = question.kind.method();

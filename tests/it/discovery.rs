@@ -448,6 +448,84 @@ async fn a_member_that_searches_itself_is_asked_and_runs_what_it_found() {
 }
 
 #[tokio::test]
+async fn a_member_is_asked_to_run_only_what_its_search_tells_to_models() {
+    let git = Upstream::start(|seen| {
+        let rows = json!([
+            {"name": "open_pr", "score": 1},
+            {"name": "page", "score": 1, "_meta": {"ui": {"resourceUri": "ui://pr/v"}}},
+            {"name": "refresh", "score": 1, "_meta": {"ui": {"resourceUri": "ui://pr/v", "visibility": ["app"]}}},
+        ]);
+        let tell =
+            |text: String| seen.result(json!({"resultType": "complete", "content": [{"type": "text", "text": text}]}));
+        match (seen.method(), seen.body["params"]["name"].as_str()) {
+            ("tools/call", Some("tool_search")) => tell(rows.to_string()),
+            ("tools/call", Some("execute_tool")) => tell("ran".into()),
+            _ => upstream::modern(seen, &json!([])),
+        }
+    })
+    .await;
+    let ran = || {
+        let calls = git.seen_of("tools/call");
+        let ran = calls
+            .iter()
+            .filter(|seen| seen.body["params"]["name"] == "execute_tool");
+        ran.count()
+    };
+    for (excludes, runs) in [(false, &["open_pr", "page"][..]), (true, &["open_pr"])] {
+        let said = json!({"remoteSearch": true, "excludeApps": excludes});
+        let gateway = ready(&[("git", git.address, said)], json!({})).await;
+        let asked_for = [
+            "open_pr",
+            "page",
+            "refresh",
+            "never_told",
+            "a\u{1b}[31m",
+            "../open_pr",
+            &"n".repeat(10_000),
+        ];
+        for (revision, name) in ERAS.into_iter().flat_map(|era| asked_for.map(|name| (era, name))) {
+            let (before, is_run) = (ran(), runs.contains(&name));
+            let name = format!("git__{name}");
+            // No header can repeat such a name, so that Modern clients cannot say it at all.
+            let direct = if name.contains('\u{1b}') { LATEST } else { revision };
+            let direct = call(&gateway, direct, &name, json!({})).await;
+            assert_eq!(direct["error"]["code"] == -32602, !is_run, "{direct}");
+            let by_name = call(&gateway, revision, "execute_tool", json!({"name": name})).await;
+            assert_eq!(by_name["result"]["isError"] == true, !is_run, "{by_name}");
+            assert_eq!(ran() - before, if is_run { 2 } else { 0 }, "{name}");
+        }
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_member_whose_search_does_not_tell_runs_nothing_that_it_does_not_list() {
+    let git = Upstream::start(|seen| match (seen.method(), seen.body["params"]["name"].as_str()) {
+        ("tools/call", Some("tool_search")) => Answer::status(500),
+        _ => upstream::modern(seen, &json!([])),
+    })
+    .await;
+    let gateway = ready(&[("git", git.address, json!({"remoteSearch": true}))], json!({})).await;
+    for revision in ERAS {
+        for (tool, arguments) in [
+            ("git__open_pr", json!({})),
+            ("execute_tool", json!({"name": "git__open_pr"})),
+        ] {
+            let failed = call(&gateway, revision, tool, arguments).await;
+            assert!(
+                failed.to_string().contains("does not say whether it has the tool"),
+                "{failed}"
+            );
+        }
+    }
+    assert!(
+        git.seen_of("tools/call")
+            .iter()
+            .all(|seen| seen.body["params"]["name"] == "tool_search")
+    );
+}
+
+#[tokio::test]
 async fn members_that_fail_to_search_are_left_out_and_counted() {
     let fine = Upstream::start(gateway_of_others).await;
     let searching = || json!({"remoteSearch": true});
@@ -506,6 +584,9 @@ async fn gateways_that_ask_each_other_come_to_an_end() {
     let found = search(&gateway, json!({"query": "logs"})).await;
     assert_eq!(names(&found).first(), Some(&"pods__logs"), "{found:?}");
     let lost = call(&gateway, LATEST, "nowhere", json!({})).await;
+    assert_eq!(lost["error"]["code"], -32602, "{lost}");
+    let handed_round = json!({"name": "nowhere", "_meta": {"dev.mcpfleet/search-hops": 3}});
+    let lost = gateway.ask(LATEST, "tools/call", handed_round).await;
     assert!(lost.to_string().contains("in circles"), "{lost}");
 }
 

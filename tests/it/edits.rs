@@ -7,6 +7,8 @@ use http_body_util::Full;
 use mcpfleet::fleet::PlanInput;
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::access::{ALICE, BOB, alice_and_bob, by_key, keys};
@@ -145,4 +147,39 @@ async fn everything_that_goes_on_of_a_principal_ends_with_its_key() {
     for mut stream in bob.into_iter().take(2) {
         goes_on(&mut stream).await;
     }
+}
+
+#[tokio::test]
+async fn a_stream_does_not_begin_for_a_key_that_was_taken_away_while_its_request_came_in() {
+    let with = |keys| by_key(plan_with(&[], json!({})), keys);
+    let gateway = TestGateway::start(with(alice_and_bob())).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
+    let mut connection = TcpStream::connect(gateway.address).await.unwrap();
+    let (name, value) = ALICE;
+    let head = format!(
+        "POST /default/fed/mcp HTTP/1.1\r\nhost: {}\r\n{name}: {value}\r\nmcp-protocol-version: 2026-07-28\r\n\
+         mcp-method: subscriptions/listen\r\naccept: application/json, text/event-stream\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        gateway.address,
+        body.len()
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    gateway.input.send_replace(with(keys(&[("bob", "key-of-bob")])).into());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let asked = async || http::exchange(&gateway.client, http::legacy(&gateway.url(), &list, [ALICE])).await;
+    while asked().await.status != 401 {
+        assert!(Instant::now() < deadline, "the key is taken all the time");
+        sleep(Duration::from_millis(10)).await;
+    }
+    connection.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = tokio::time::timeout(Duration::from_secs(5), connection.read_to_string(&mut answer));
+    read.await.expect("it ends").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "it was let in then: {answer}");
 }

@@ -117,6 +117,36 @@ async fn a_later_revision_is_asked_in_once_and_named_in_all_that_follows() {
 }
 
 #[tokio::test]
+async fn a_server_is_known_for_what_it_declares_to_clients_that_can_do_everything() {
+    const APPS: &str = "io.modelcontextprotocol/ui";
+    const TASKS: &str = "io.modelcontextprotocol/tasks";
+    let server = Upstream::start(|seen| match seen.method() {
+        // What it can do, it says to those only that can use it.
+        "server/discover" => {
+            let declared = &seen.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+            let extensions = &declared["extensions"];
+            let both = extensions[APPS].is_object() && extensions[TASKS].is_object();
+            let can_be_asked = declared["elicitation"].is_object() && declared["sampling"].is_object();
+            let capabilities = match both && can_be_asked {
+                true => json!({"tools": {}, "logging": {}, "extensions": {TASKS: {}}}),
+                false => json!({}),
+            };
+            seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                "ttlMs": 0, "cacheScope": "private",
+            }))
+        }
+        _ => upstream::modern(seen, &tools()),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let discovered = gateway.modern("server/discover", json!({})).await;
+    let capabilities = &discovered["result"]["capabilities"];
+    assert!(capabilities["logging"].is_object(), "{discovered}");
+    assert!(capabilities["extensions"][TASKS].is_object(), "{discovered}");
+}
+
+#[tokio::test]
 async fn a_server_that_refuses_the_later_revision_too_is_asked_no_third_time() {
     let server = Upstream::start(|seen| refuses_revision(seen, &["2027-01-15", "2028-01-15"])).await;
     let held = hold(&server, Pin::None);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::Request;
+use http_body_util::Full;
 use mcpfleet::fleet::{Access, ApiKeys, PlanInput, Reference, ReferenceKind};
 use mcpfleet::mcp::Revision;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::access;
 use crate::support::event_stream::EventStream;
@@ -258,6 +260,49 @@ async fn a_key_that_is_taken_away_ends_its_streams_and_no_others() {
     assert_eq!(bob.message_within(WHILE).await, None);
     gateway.input.send_replace(by_keys(&[("alice", "three")]).into());
     assert_eq!(bob.message().await, None);
+}
+
+#[tokio::test]
+async fn a_page_that_is_let_in_no_more_hears_nothing_more_and_others_do() {
+    const ONE: &str = "https://one.example";
+    const TWO: &str = "https://two.example";
+    let with = |allow: &[&str]| {
+        let access = json!({"anonymous": {}, "origins": {"policy": "AllowList", "allow": allow}});
+        plan_with(&[], json!({"access": access}))
+    };
+    let gateway = TestGateway::start(with(&[ONE, TWO])).await;
+    let session = gateway.open_session(Revision::LATEST_LEGACY).await;
+    let listen = async |origin: Option<&str>| {
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "subscriptions/listen"),
+        ];
+        let headers = headers.into_iter().chain(origin.map(|origin| ("origin", origin)));
+        let request = http::legacy(&gateway.url(), &request(json!(1), &all()), headers);
+        let mut stream = EventStream::open(&gateway.client, request).await;
+        stream.message().await.unwrap();
+        stream
+    };
+    let hear = async |origin: &str, session: &str| {
+        let request = Request::get(gateway.url())
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", session)
+            .header("origin", origin);
+        EventStream::open(&gateway.client, request.body(Full::default()).unwrap()).await
+    };
+    let (mut one, mut two, mut no_page) = (listen(Some(ONE)).await, listen(Some(TWO)).await, listen(None).await);
+    let other = gateway.open_session(Revision::LATEST_LEGACY).await;
+    let (mut old_one, mut old_two) = (hear(ONE, &session).await, hear(TWO, &other).await);
+    gateway.input.send_replace(with(&[TWO]).into());
+    assert_eq!(one.message().await, None);
+    assert_eq!(old_one.message().await, None);
+    for stream in [&mut two, &mut old_two, &mut no_page] {
+        timeout(WHILE, stream.message()).await.expect_err("it is let in still");
+    }
+    gateway.input.send_replace(with(&[]).into());
+    assert_eq!(two.message().await, None);
+    assert_eq!(old_two.message().await, None);
+    timeout(WHILE, no_page.message()).await.expect_err("it is no page");
 }
 
 fn by_keys(keys: &[(&str, &str)]) -> PlanInput {

@@ -41,6 +41,7 @@ mod lost_sessions;
 mod member_endpoints;
 mod merging;
 mod metrics;
+mod missing_lists;
 mod mixed_call;
 mod odd_entries;
 mod old_clients;

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::access::{ALICE, BOB, alice_and_bob, by_key};
 use crate::bridge::with;
 use crate::support::gateway::{TestGateway, plan};
+use crate::support::held::{Streams, eventually};
 use crate::support::legacy_client::LegacyClient;
 use crate::support::upstream::{self, Answer, Upstream};
 
@@ -160,6 +161,56 @@ async fn a_call_ends_whose_server_goes_away_while_it_waits() {
 }
 
 #[tokio::test]
+async fn a_call_by_http_ends_whose_server_is_edited_or_goes_away_while_it_waits_whatever_the_server_does() {
+    let calls = Streams::default();
+    let streams = calls.clone();
+    // It answers no call, and goes on with them when their session is over.
+    let server = Upstream::start(move |seen| match seen.method() {
+        "initialize" => {
+            let answer = seen.result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"},
+            }));
+            answer.with_header("mcp-session-id", "s-1")
+        }
+        "tools/list" => seen.result(json!({"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]})),
+        "tools/call" => {
+            let answer = streams.open();
+            let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+            streams.say(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form}));
+            answer
+        }
+        "server/discover" => seen.error(200, -32601, "unknown method"),
+        _ => Answer::status(202),
+    })
+    .await;
+    let mut input = plan(&[("s", server.address)]);
+    let mut gateway = ready(input.clone()).await;
+    let asked = call(&gateway, "s__ask", &json!({}), None).await;
+    input.servers[0].terms.timeouts.call = Some(Duration::from_secs(100));
+    gateway.input.send_replace(input.into());
+    eventually("the call is given up", || !calls.is_read(0)).await;
+    eventually("and cancelled", || server.seen_of("notifications/cancelled").len() == 1).await;
+    let refused = server.seen().into_iter().find(|seen| seen.body["id"] == "q");
+    assert_eq!(refused.unwrap().body["result"], json!({"action": "cancel"}));
+    gateway
+        .until(|o| o.servers.values().all(|server| server.state == UpstreamState::Ready))
+        .await;
+    let over = call(&gateway, "s__ask", &answer_to(&asked), None).await;
+    assert_eq!(over["error"]["code"], -32603, "{over}");
+    let text = over["error"]["message"].as_str().unwrap();
+    assert!(text.contains("\"s\"") && text.contains("let go of"), "{text}");
+
+    let asked = call(&gateway, "s__ask", &json!({}), None).await;
+    gateway.input.send_replace(plan(&[]).into());
+    gateway.until(|o| o.servers.is_empty()).await;
+    eventually("the other call is given up", || !calls.is_read(1)).await;
+    let gone = call(&gateway, "s__ask", &answer_to(&asked), None).await;
+    assert_eq!(gone["error"]["code"], -32602, "the tool is not there any more: {gone}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_question_that_is_taken_back_while_its_call_waits_needs_no_answer() {
     let server = Upstream::start(|seen| match seen.method() {
         "tools/call" => {
@@ -228,39 +279,46 @@ async fn what_a_legacy_client_answers_to_a_legacy_server_is_passed_on_or_said_to
     let think = json!({"messages": [], "maxTokens": 1});
     let error = json!({"code": -32603, "message": "no window", "data": {"why": 1.5}});
     let refused = json!({"code": -1, "message": "User rejected sampling request"});
-    for (method, params, said, told) in [
-        ("elicitation/create", &form, json!({"error": error}), Some(error)),
-        ("elicitation/create", &form, json!({"result": "yes"}), None),
+    let odd = json!({"role": "assistant", "content": 7.0, "more": {}});
+    for (method, params, said, is_passed_on) in [
+        ("elicitation/create", &form, json!({"error": error}), true),
         (
-            "sampling/createMessage",
-            &think,
-            json!({"error": refused}),
-            Some(refused),
+            "elicitation/create",
+            &form,
+            json!({"result": {"action": "maybe"}}),
+            true,
         ),
+        ("elicitation/create", &form, json!({"result": "yes"}), false),
+        ("sampling/createMessage", &think, json!({"error": refused}), true),
         (
             "sampling/createMessage",
             &think,
             json!({"result": {"role": "assistant"}}),
-            None,
+            true,
         ),
-        ("sampling/createMessage", &think, json!({"error": "no"}), None),
+        ("sampling/createMessage", &think, json!({"result": odd}), true),
+        ("sampling/createMessage", &think, json!({"result": null}), false),
+        ("sampling/createMessage", &think, json!({"error": "no"}), false),
+        ("roots/list", &json!({}), json!({"result": {"roots": 7}}), true),
+        ("roots/list", &json!({}), json!({"result": []}), false),
     ] {
         let server = asking(method, params.clone()).await;
         let gateway = TestGateway::ready(&[("s", server.address)]).await;
-        let capabilities = json!({"elicitation": {}, "sampling": {}});
+        let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         let client = LegacyClient::open(&gateway, Revision::V2025_06_18, capabilities).await;
         let mut stream = client.call("s__ask").await;
         let asked = client.asked(&mut stream).await;
         client.respond(&asked, said.clone()).await;
         assert!(stream.next().await["result"].is_object());
         let heard = heard(&server);
-        match told {
-            Some(told) => assert_eq!(heard["error"], told, "{method}: {said}"),
-            None => {
-                assert_eq!(heard["error"]["code"], -32603, "{method}: {heard}");
-                let text = heard["error"]["message"].as_str().unwrap();
-                assert!(text.contains("malformed") && text.contains(method), "{text}");
+        if is_passed_on {
+            for part in ["result", "error"] {
+                assert_eq!(heard.get(part), said.get(part), "{method}: {said}");
             }
+        } else {
+            assert_eq!(heard["error"]["code"], -32603, "{method}: {heard}");
+            let text = heard["error"]["message"].as_str().unwrap();
+            assert!(text.contains("malformed") && text.contains(method), "{text}");
         }
     }
 }

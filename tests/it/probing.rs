@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use mcpfleet::mcp::Era;
 use mcpfleet::upstream::{Endpoint, StdioCommand, Terms, Timeouts};
 use tokio::time::Instant;
@@ -24,6 +25,34 @@ for line in sys.stdin:
     elif method == "tools/list": say({{"id": id, "result": {{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}}}})
 "#
     );
+    python(script)
+}
+
+/// A Modern server that takes its time to start, and then answers at once whatever it was asked meanwhile.
+fn slow_modern() -> Endpoint {
+    python(
+        r#"
+import json, sys, time
+def answer(m):
+    method, id = m.get("method"), m.get("id")
+    whole = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    if method == "server/discover":
+        return {"id": id, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **whole}}
+    if method == "tools/list":
+        return {"id": id, "result": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **whole}}
+    return {"id": id, "error": {"code": -32601, "message": "unknown"}}
+def say(*all):
+    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **answer(m)}) + "\n" for m in all)); sys.stdout.flush()
+time.sleep(5.5)
+first = [json.loads(sys.stdin.readline()) for _ in range(2)]
+say(*reversed(first))
+for line in sys.stdin: say(json.loads(line))
+"#
+        .to_owned(),
+    )
+}
+
+fn python(script: String) -> Endpoint {
     Endpoint::Stdio(StdioCommand {
         program: "python3".into(),
         args: vec!["-c".into(), script],
@@ -33,6 +62,11 @@ for line in sys.stdin:
 }
 
 async fn connected(when_asked: &str, connect: Duration) -> Duration {
+    connected_to(server(when_asked), connect, Era::Legacy).await
+}
+
+async fn connected_to(server: Endpoint, connect: Duration, era: Era) -> Duration {
+    let what = format!("{server:?}");
     let terms = Terms {
         timeouts: Timeouts {
             connect,
@@ -41,10 +75,10 @@ async fn connected(when_asked: &str, connect: Duration) -> Duration {
         ..terms()
     };
     let started = Instant::now();
-    let held = hold_at(server(when_asked), terms).await;
+    let held = hold_at(server, terms).await;
     let state = held.state().borrow().clone();
-    assert_eq!(state.peer.as_ref().unwrap().era(), Era::Legacy, "{when_asked}");
-    assert_eq!(state.catalog.as_ref().unwrap().tools.len(), 1, "{when_asked}");
+    assert_eq!(state.peer.as_ref().unwrap().era(), era, "{what}");
+    assert_eq!(state.catalog.as_ref().unwrap().tools.len(), 1, "{what}");
     held.stop().await;
     started.elapsed()
 }
@@ -70,4 +104,15 @@ async fn a_process_that_ignores_discovery_is_offered_the_handshake_beside_it() {
 #[tokio::test]
 async fn a_process_that_is_too_slow_for_both_is_offered_the_handshake_alone() {
     connected("pass", Duration::from_secs(3)).await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_slow_to_start_is_taken_for_what_it_says_to_discovery() {
+    join_all((0..4).map(|_| connected_to(slow_modern(), Duration::from_secs(9), Era::Modern))).await;
+}
+
+#[tokio::test]
+async fn a_process_that_dies_late_of_discovery_is_started_again() {
+    let dying = "import time; time.sleep(5.5); sys.exit(3)";
+    join_all((0..4).map(|_| connected(dying, Duration::from_secs(9)))).await;
 }

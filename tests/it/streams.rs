@@ -280,11 +280,16 @@ async fn a_session_cancels_exactly_the_call_it_names() {
     let server = server("a").await;
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     let (mine, other) = (gateway.open_session(LEGACY).await, gateway.open_session(LEGACY).await);
+    let stalls = async |session: &str, id: Value, who: &str| {
+        let mut body = call(id, "stall");
+        body["params"]["arguments"] = json!({"who": who});
+        post(&gateway, session, LEGACY, &body).await
+    };
     let calls = async {
         tokio::join!(
-            call_in(&gateway, &mine, json!(1), "stall"),
-            timeout(SOON, call_in(&gateway, &mine, json!("1"), "stall")),
-            timeout(SOON, call_in(&gateway, &other, json!(1), "stall")),
+            stalls(&mine, json!(1), "meant"),
+            timeout(SOON, stalls(&mine, json!("1"), "string")),
+            timeout(SOON, stalls(&other, json!(1), "foreign")),
         )
     };
     let cancels = async {
@@ -301,7 +306,13 @@ async fn a_session_cancels_exactly_the_call_it_names() {
         "nothing is sent for it"
     );
     assert!(string.is_err() && foreign.is_err(), "the others go on");
-    assert_eq!(server.seen_of("notifications/cancelled").len(), 1);
+    let told = server.seen_of("notifications/cancelled");
+    assert_eq!(told.len(), 1);
+    let calls = server.seen_of("tools/call");
+    let meant = calls
+        .iter()
+        .find(|seen| seen.body["params"]["arguments"]["who"] == "meant");
+    assert_eq!(told[0].body["params"]["requestId"], meant.unwrap().body["id"]);
 }
 
 #[tokio::test]

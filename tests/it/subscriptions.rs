@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use ::http::Method;
-use mcpfleet::upstream::Owner;
+use mcpfleet::metrics::Metrics;
+use mcpfleet::upstream::{Endpoint, Health, HttpEndpoint, Owner, Upstream as Held};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use crate::support::held::{
-    Forgetful, PATIENCE, Streams, Tools, eventually, hold, legacy, listened_to, modern, streaming, tagged,
+    Forgetful, PATIENCE, Streams, Tools, eventually, hold, legacy, listened_to, modern, streaming, tagged, terms, until,
 };
 use crate::support::upstream::Upstream;
 
@@ -53,6 +54,30 @@ async fn a_resource_is_subscribed_to_once_for_all_and_told_of_to_each() {
         server.seen_of("resources/unsubscribe")[0].body["params"]["uri"],
         "a://b"
     );
+}
+
+#[tokio::test]
+async fn who_is_held_for_one_caller_is_at_work_while_it_is_subscribed_to_and_a_subscription_ends_with_it() {
+    let (tools, own) = (Tools::default(), Streams::default());
+    let server = Upstream::start(move |seen| match seen.http {
+        Method::GET => own.open(),
+        _ => legacy(seen, json!({"resources": {"subscribe": true}}), &tools),
+    })
+    .await;
+    let endpoint = Endpoint::Http(HttpEndpoint {
+        url: format!("http://{}/mcp", server.address).parse().unwrap(),
+        headers: Default::default(),
+    });
+    let metrics = Metrics::new().unwrap().server("default/s");
+    let held = Held::start_for_caller("default/s".into(), endpoint, terms(), metrics);
+    until(&held, "ready", |state| state.health == Health::Ready).await;
+    assert!(!held.is_at_work());
+    let mut subscription = held.subscribe(&Owner::Nobody.into(), "a://b").await.unwrap();
+    assert!(held.is_at_work());
+    held.stop().await;
+    assert!(timeout(PATIENCE, subscription.updated()).await.unwrap().is_none());
+    drop(subscription);
+    assert!(!held.is_at_work());
 }
 
 #[tokio::test]

@@ -142,6 +142,8 @@ async fn edits_are_taken_without_a_restart_and_wrong_ones_are_not() {
     let told = up.says("mcp.json", 0).await;
     assert!(told.contains("one"), "{told}");
     assert_eq!(tools(&url).await, ["one__tell", "two__tell"], "what ran before goes on");
+    files.write_servers(&["one", "two"], "first");
+    up.says("manifests are right again", 0).await;
 
     files.write_servers(&["two"], "second");
     up.says("server one removed", 0).await;

@@ -276,6 +276,49 @@ async fn nothing_is_heard_of_a_resource_by_whoever_may_not_see_it_any_more() {
     }
 }
 
+/// Whether the next update that comes on `stream` is one that the server told.
+async fn hears_the_server(stream: &mut EventStream) -> bool {
+    loop {
+        let told = stream.message_within(Duration::from_secs(10)).await.expect("an update");
+        if told["method"] == "notifications/resources/updated" {
+            assert_eq!(told["params"]["uri"], "a:b");
+            return told["params"]["future"] == 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_go_on_with_the_connection_that_takes_the_place_of_theirs() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Server::start(era).await;
+        let gateway = TestGateway::ready(&[("s", server.upstream.address)]).await;
+        let session = gateway.open_session(LEGACY).await;
+        let mut hears = gateway.get_events(&session, LEGACY, None).await;
+        let subscribe = ask(1, "resources/subscribe", json!({"uri": "a:b"}));
+        assert_eq!(
+            post(&gateway, &session, &subscribe).await["result"],
+            json!({}),
+            "{era:?}"
+        );
+        let filter = json!({"notifications": {"resourceSubscriptions": ["a:b"]}});
+        let mut listens = gateway.modern_events(json!(1), "subscriptions/listen", filter).await;
+        listens.message().await.unwrap();
+        server.touch();
+        assert!(hears_the_server(&mut hears).await && hears_the_server(&mut listens).await);
+
+        let mut edited = plan(&[("s", server.upstream.address)]);
+        edited.servers[0].terms.timeouts.resource += Duration::from_secs(1);
+        gateway.input.send_replace(edited.into());
+        for stream in [&mut hears, &mut listens] {
+            // What may have changed between the two connections.
+            assert!(!hears_the_server(stream).await, "{era:?}: nothing was touched");
+        }
+        server.touch();
+        assert!(hears_the_server(&mut hears).await, "{era:?}");
+        assert!(hears_the_server(&mut listens).await, "{era:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_hears_logs_from_the_level_on_that_it_chose() {
     for era in [Era::Legacy, Era::Modern] {

@@ -174,6 +174,31 @@ async fn all_pages_of_a_list_are_followed_even_by_an_empty_cursor() {
 }
 
 #[tokio::test]
+async fn of_lists_that_are_too_long_in_bytes_the_rest_is_left_out() {
+    let server = Upstream::start(|seen| {
+        let page = seen.body["params"]["cursor"]
+            .as_str()
+            .map_or(0, |cursor| cursor.parse().unwrap());
+        match seen.method() {
+            "tools/list" => {
+                let (name, description) = (format!("t{page}"), "d".repeat(14 << 20));
+                let tool = json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
+                seen.result(json!({"tools": [tool], "nextCursor": (page + 1).to_string()}))
+            }
+            _ => upstream::legacy(seen, &json!([])),
+        }
+    })
+    .await;
+    let mut input = plan(&[("s", server.address)]);
+    input.servers[0].terms.timeouts.list = Some(Duration::from_secs(10));
+    let mut gateway = TestGateway::start(input).await;
+    let observed = gateway.until(|o| catalog(o).is_some()).await;
+    let catalog = catalog(&observed).unwrap();
+    assert_eq!((catalog.tools, catalog.complete), (4, false));
+    assert_eq!(server.seen_of("tools/list").len(), 5);
+}
+
+#[tokio::test]
 async fn a_list_that_never_ends_is_an_error_of_that_server_alone() {
     let endless = Upstream::start(|seen| match seen.method() {
         "tools/list" => seen.result(json!({"tools": [], "nextCursor": "again"})),

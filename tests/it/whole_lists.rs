@@ -235,6 +235,9 @@ async fn a_list_that_goes_on_for_ever_is_served_as_far_as_it_was_read_and_is_tol
     let observed = gateway.until(|_| true).await;
     let catalog = observed.servers.values().next().unwrap().catalog.clone().unwrap();
     assert_eq!((catalog.tools, catalog.complete), (1_000, false));
+    let told = &catalog.withheld[0];
+    assert_eq!(told.name, "tools/list");
+    assert!(told.reason.contains("after 1000 pages"), "{}", told.reason);
     let page = gateway.metrics_page();
     let line = r#"mcpfleet_catalog_complete{server="default/s"} 0"#;
     assert!(page.contains(line), "{page}");

@@ -1,12 +1,11 @@
 //! The members of a federation, and what of them it shows.
 
-use std::collections::BTreeMap;
-
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::delay::{Delay, delay};
+use crate::api::selector::LabelSelector;
 use crate::api::server::Timeouts;
 
 /// One or more servers inside a federation.
@@ -202,33 +201,6 @@ pub struct ServerRef {
     pub namespace: Option<String>,
 }
 
-/// Labels that an object must have; an empty selector matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LabelSelector {
-    /// Every one of these labels must be there with this value.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "labels")]
-    pub match_labels: BTreeMap<String, String>,
-}
-
-impl LabelSelector {
-    /// Whether `labels` has every label asked for.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
-    }
-}
-
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "object",
-        "maxProperties": 32,
-        "additionalProperties": {"type": "string", "maxLength": 63}
-    })
 }

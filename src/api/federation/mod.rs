@@ -16,7 +16,7 @@ pub use access::{Access, AccessRule, Anonymous, ApiKeys, OriginPolicy, Origins};
 pub use discovery::Discovery;
 pub use extension::Extension;
 pub use identity::{Icon, Identity, Theme};
-pub use member::{LabelSelector, Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
+pub use member::{Member, ServerRef, ToolAnnotations, ToolOverride, Tools, Visibility};
 pub use serving::{
     Apps, Encoding, HideAppOnly, LegacyNames, Limits, Naming, Notifications, PrefixStrategy, Protocol, Results,
     Sessions, Streaming, UnsupportedVersion,

@@ -110,8 +110,8 @@ pub struct Clash {
     pub list: String,
     /// The name or URI.
     pub name: String,
-    /// The members that have it, first the one that is reached by it, of those that a client may see; all are reached by
-    /// their prefixes where those are put before names that clash. Once for each of its tools stands a member that calls
-    /// several of them so.
+    /// The members that have it, at most 100 of them, first the one that is reached by it, of those that a client may see;
+    /// all are reached by their prefixes where those are put before names that clash. Once for each of its tools stands a
+    /// member that calls several of them so.
     pub members: Vec<String>,
 }

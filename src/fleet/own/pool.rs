@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::OwnMember;
+use super::member::OwnMember;
 use super::room::{Bounds, Entry, NoRoom, Room, Usage};
 use crate::defaults;
 use crate::fleet::caller::{Caller, CallerId};
 use crate::fleet::changes::Changes;
-use crate::fleet::plan::ServerPlan;
+use crate::fleet::server_plan::ServerPlan;
 use crate::fleet::variation::UpstreamKey;
 use crate::index::Catalog;
 use crate::metrics::{FederationMetrics, Metrics};
@@ -44,7 +44,7 @@ pub(in crate::fleet) struct Pool {
 pub(in crate::fleet) struct OwnUpstream {
     /// Tells it from those that had its place before.
     pub(super) number: u64,
-    pub(super) upstream: Arc<Upstream>,
+    pub(in crate::fleet) upstream: Arc<Upstream>,
     key: Key,
     /// What access calls its caller.
     principal: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub(in crate::fleet) struct OwnUpstream {
 
 /// An upstream that somebody waits for or wants to hear of, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Watched(Arc<OwnUpstream>);
+pub(in crate::fleet) struct Watched(Arc<OwnUpstream>);
 
 /// Upstreams that somebody wants to hear of, until this is dropped.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ impl Pool {
     }
 
     /// What `caller` has of `member`; it is not opened for that, and not used by it.
-    pub(super) fn peek(&self, member: &OwnMember, caller: &Caller) -> Option<Arc<OwnUpstream>> {
+    pub(in crate::fleet) fn peek(&self, member: &OwnMember, caller: &Caller) -> Option<Arc<OwnUpstream>> {
         let table = self.table();
         let own = table.room.held.peek(&Key::of(member, caller))?;
         own.does_for(&member.plan).then(|| Arc::clone(own))
@@ -159,7 +159,7 @@ impl Pool {
     ///
     /// # Errors
     /// There is no room for it, which is counted and, now and then, logged; or nothing is opened any more.
-    pub(super) fn open(self: &Arc<Self>, member: &OwnMember, caller: &Caller) -> Result<Watched, NoRoom> {
+    pub(in crate::fleet) fn open(self: &Arc<Self>, member: &OwnMember, caller: &Caller) -> Result<Watched, NoRoom> {
         let opened = self.opened(member, caller);
         if let Err(error @ (NoRoom::Share { .. } | NoRoom::All(_))) = &opened {
             self.metrics.own_catalog_refused(error.reason());
@@ -313,7 +313,7 @@ impl OwnUpstream {
     }
 
     /// Waits until it has lists or failed, though not longer than reading a list may take, and not for what had to go.
-    pub(super) async fn settled(&self, pool: &Pool) {
+    pub(in crate::fleet) async fn settled(&self, pool: &Pool) {
         let mut state = self.state.clone();
         let known = async {
             tokio::select! {
@@ -338,7 +338,7 @@ impl OwnUpstream {
     }
 
     /// Whether nobody has to wait for it.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in crate::fleet) fn is_settled(&self) -> bool {
         self.is_overdue.load(Ordering::Acquire) || has_outcome(&self.state.borrow())
     }
 
@@ -376,7 +376,7 @@ impl Watched {
     }
 
     /// What is watched.
-    pub(super) fn upstream(&self) -> &OwnUpstream {
+    pub(in crate::fleet) fn upstream(&self) -> &OwnUpstream {
         &self.0
     }
 }
@@ -390,7 +390,7 @@ impl Drop for Watched {
 impl Watching {
     /// Watches what `caller` has of these `members`, which is opened if need be. What was watched `before` goes on to be,
     /// even where it had to make room for others.
-    pub(super) fn of<'m>(
+    pub(in crate::fleet) fn of<'m>(
         pool: &Arc<Pool>,
         members: impl Iterator<Item = &'m OwnMember>,
         caller: &Caller,
@@ -416,7 +416,7 @@ impl Watching {
     }
 
     /// Why there is no room for what is reached so, if there is none.
-    pub(super) fn refusal_of(&self, upstream: &UpstreamKey) -> Option<NoRoom> {
+    pub(in crate::fleet) fn refusal_of(&self, upstream: &UpstreamKey) -> Option<NoRoom> {
         let mut refused = self.refused.iter();
         refused.find(|(key, _)| key == upstream).map(|(_, why)| *why)
     }

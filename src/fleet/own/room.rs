@@ -67,7 +67,7 @@ pub(super) enum Usage {
 
 /// Why a caller cannot have something for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoRoom {
+pub(in crate::fleet) enum NoRoom {
     /// All of it is in use, and the caller's key has its share.
     #[error(
         "all {most} connections that callers may have for themselves are in use, and {who} share of {share}; close \

@@ -1,5 +1,13 @@
-use super::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+
+use super::*;
+use crate::api::federation::Member;
+use crate::api::server::AllowedNamespaces;
+use crate::fleet::{Unresolved, member_plan};
+use crate::upstream::{Endpoint, Limits, Terms};
 
 fn server(name: &str) -> ServerInput {
     let unresolved = Unresolved {
@@ -49,7 +57,7 @@ fn skills_are_offered_by_default_where_a_prefix_can_stand_in_their_uris() {
     let skills = |said: Value| {
         let member: Member = serde_json::from_value(said).unwrap();
         let prefix = member.prefix.clone().unwrap_or_else(|| "server".to_owned());
-        skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
+        member_plan::skill_prefix(&member, &prefix).map(|own| own.map(|own| own.as_str().to_owned()))
     };
     assert_eq!(skills(json!({"name": "m"})), Ok(Some("server".into())));
     assert_eq!(skills(json!({"name": "m", "prefix": "a-1"})), Ok(Some("a-1".into())));

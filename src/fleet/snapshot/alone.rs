@@ -1,9 +1,9 @@
 //! Each member of a federation as a federation of its own, under the names that its server gives: pages of apps know no
 //! others. Who may connect, and what they see of it, is the same; what is said of it, its server says.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::Federation;
+use super::federation::{Federation, View};
 use crate::fleet::own::Own;
 
 /// What stands before the member in the name of such a federation.
@@ -12,17 +12,6 @@ pub(super) const BEFORE_MEMBER: &str = "/servers/";
 /// The name of `member` of `federation` alone.
 pub fn name_of(federation: &str, member: &str) -> String {
     format!("{federation}{BEFORE_MEMBER}{member}")
-}
-
-/// The members of a federation, each alone; made when it is first asked for.
-#[derive(Debug, Default)]
-pub struct Alone(Box<[OnceLock<Arc<Federation>>]>);
-
-impl Alone {
-    /// For so many members, none of them made.
-    pub(in crate::fleet) fn of(members: usize) -> Self {
-        Self((0..members).map(|_| OnceLock::new()).collect())
-    }
 }
 
 impl Federation {
@@ -42,35 +31,22 @@ impl Federation {
         let own = self.own.as_ref().and_then(|own| own.only(place));
         member.skills = None;
         let said = member.introduction.clone();
-        Some(Self {
-            name: name_of(&self.name, &member.name),
-            mark: self.mark,
-            server_info: said
-                .info
-                .map_or_else(|| self.server_info.clone(), |info| info.to_string()),
-            instructions: said.instructions.as_deref().unwrap_or_default().to_owned(),
-            own_instructions: None,
-            access: self.access.clone(),
-            origins: self.origins.clone(),
-            protocol: self.protocol,
-            sessions: self.sessions,
-            streams: self.streams,
-            index: Arc::new(self.index.alone(place)?),
-            discovery: self.discovery,
-            apps: self.apps.clone(),
-            encoding: self.encoding,
-            extensions: self.extensions.clone(),
-            fanout_hops: self.fanout_hops,
-            page_size: self.page_size,
-            offers: member.offers,
-            changes: Arc::clone(&self.changes),
-            metrics: Arc::clone(&self.metrics),
-            alone: Alone::default(),
-            is_alone: true,
-            is_private: own.as_ref().is_some_and(Own::has_lists),
-            own,
-            absent: Vec::new(),
-            members: vec![member],
-        })
+        Some(
+            self.in_view(View {
+                name: name_of(&self.name, &member.name),
+                server_info: said
+                    .info
+                    .map_or_else(|| self.server_info.clone(), |info| info.to_string()),
+                instructions: said.instructions.as_deref().unwrap_or_default().to_owned(),
+                own_instructions: None,
+                index: Arc::new(self.index.alone(place)?),
+                offers: member.offers,
+                is_alone: true,
+                is_private: own.as_ref().is_some_and(Own::has_lists),
+                own,
+                absent: Vec::new(),
+                members: vec![member],
+            }),
+        )
     }
 }

@@ -9,10 +9,10 @@ use futures::future::join_all;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::asks::Asks;
-use super::{Arrived, Hop, questions};
+use super::hop::{Arrived, Hop};
 use crate::defaults;
 use crate::gateway::answer::Answer;
+use crate::gateway::conversations::{Asks, questions};
 use crate::gateway::line::Line;
 use crate::gateway::relay::Relay;
 use crate::gateway::session::SessionId;
@@ -32,7 +32,7 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
         revision: request.revision,
         features: features.clone(),
         out: out.clone(),
-        asks: Arc::clone(&request.bridge.asks),
+        asks: Arc::clone(&request.conversations.asks),
         pages: Arc::default(),
     });
     let features = if client.is_some() { features } else { features.silent() };
@@ -198,7 +198,8 @@ impl Rounds {
     /// Puts what was asked to the client.
     ///
     /// # Errors
-    /// The server asks too often, or the client did not answer what has no answer for that; in words for the model.
+    /// The server asks too often, or the client did not answer what has no answer for that, or answered wrongly; in words
+    /// for the model.
     async fn next(&mut self, client: Option<&Client>, asked: &InputRequired<'_>) -> Result<(), String> {
         let opened = |question: &Question<'_>| self.pages.contains(question.params);
         let only_pages = !asked.questions.is_empty() && asked.questions.iter().all(opened);
@@ -229,12 +230,7 @@ impl Rounds {
         let mut object = ObjectWriter::open(&mut responses);
         for (question, said) in asked.questions.iter().zip(said) {
             let said = said.unwrap_or_else(|| question.kind.refusal());
-            let Some(result) = questions::for_modern_server(question.kind, said) else {
-                let what = question.kind.method();
-                return Err(format!(
-                    "The server needs an answer to {what}, and the client gave none"
-                ));
-            };
+            let result = questions::for_modern_server(question.kind, said).map_err(|error| error.to_string())?;
             if is_accepted_page(question, &result) {
                 self.pages.insert(question.params.to_owned());
             }

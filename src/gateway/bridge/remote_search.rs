@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
 use crate::defaults;
-use crate::fleet::Federation;
-use crate::gateway::dispatch::Request;
-use crate::index::MetaTool;
+use crate::fleet::{Federation, Member};
+use crate::gateway::request::Request;
 use crate::index::findings::Finding;
+use crate::index::{Delegated, MetaTool};
 use crate::mcp::{Features, Mark, Members, Method, meta, object};
 use crate::upstream::{Body, Call, Fanout, Owner, Reply, TaskCall, Upstream};
 
@@ -28,9 +28,11 @@ pub(in crate::gateway) struct Absent(pub(in crate::gateway) String);
 
 /// Why a member's search is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum SearchError {
+pub(in crate::gateway) enum SearchError {
     #[error("it did not answer in time")]
     Timeout,
+    #[error("it has no server")]
+    Unheld,
     #[error(transparent)]
     Upstream(#[from] crate::upstream::Error),
     #[error("it answered with an error")]
@@ -50,6 +52,27 @@ pub(in crate::gateway) fn next_hop(own: Option<&Members<'_>>) -> Option<u32> {
 /// How long members are waited for as hop number `hops`.
 fn patience(hops: u32) -> Duration {
     defaults::SEARCH_TIMEOUT.saturating_sub(defaults::SEARCH_HOP_TIMEOUT * hops.saturating_sub(1))
+}
+
+/// Whether the member has the tool `delegated` and lets models run it by its name, as its own search tells: a name that
+/// nobody was ever told is not passed on.
+///
+/// # Errors
+/// Its search does not tell.
+pub(in crate::gateway) async fn has(
+    federation: &Federation,
+    delegated: &Delegated,
+    hops: u32,
+) -> Result<bool, SearchError> {
+    let member = federation.members.get(delegated.member).ok_or(SearchError::Unheld)?;
+    let question = Question::new(
+        &delegated.original,
+        defaults::SEARCH_RESULTS_MAX,
+        hops,
+        &[federation.mark],
+    );
+    let text = question.answered_by(federation, member).await?;
+    Ok(federation.index.is_found(delegated, &text))
 }
 
 impl Question {
@@ -81,34 +104,39 @@ impl Question {
         let Some(member) = federation.members.get(place) else {
             return Ok(Vec::new());
         };
-        let Some(upstream) = &member.upstream else {
+        if member.upstream.is_none() {
             return Err(Absent(member.name.clone()));
-        };
-        let answered = self.put_to(upstream).await;
-        let text = answered.as_ref().map_err(Clone::clone).and_then(text_of);
-        match text {
+        }
+        match self.answered_by(federation, member).await {
             Ok(text) => {
                 let found = federation
                     .index
                     .found_by(place, &text, self.limit, request.audience, request.revision);
                 Ok(found.unwrap_or_default())
             }
-            Err(error) => {
-                federation.metrics.remote_search_failed(&member.name, error.reason());
-                if upstream
-                    .search_failures()
-                    .is_due(Instant::now(), defaults::SEARCH_FAILURE_PAUSE)
-                {
-                    tracing::warn!(
-                        federation = federation.name,
-                        member = member.name,
-                        reason = error.reason(),
-                        "a member's own search is of no use: {error}"
-                    );
-                }
-                Err(Absent(member.name.clone()))
+            Err(_) => Err(Absent(member.name.clone())),
+        }
+    }
+
+    /// The text that `member` answers with; that it fails is counted and, now and then, logged.
+    async fn answered_by(&self, federation: &Federation, member: &Member) -> Result<String, SearchError> {
+        let answered = match &member.upstream {
+            Some(upstream) => self.put_to(upstream).await.and_then(|reply| text_of(&reply)),
+            None => Err(SearchError::Unheld),
+        };
+        if let Err(error) = &answered {
+            federation.metrics.remote_search_failed(&member.name, error.reason());
+            let failures = member.upstream.as_ref().map(|upstream| upstream.search_failures());
+            if failures.is_some_and(|it| it.is_due(Instant::now(), defaults::SEARCH_FAILURE_PAUSE)) {
+                tracing::warn!(
+                    federation = federation.name,
+                    member = member.name,
+                    reason = error.reason(),
+                    "a member's own search is of no use: {error}"
+                );
             }
         }
+        answered
     }
 
     async fn put_to(&self, upstream: &Upstream) -> Result<Reply, SearchError> {
@@ -153,10 +181,19 @@ fn text_of(reply: &Reply) -> Result<String, SearchError> {
 }
 
 impl SearchError {
+    /// What happened, without words of others.
+    pub(in crate::gateway) fn outline(&self) -> String {
+        match self {
+            Self::Upstream(error) => error.outline(),
+            Self::Timeout | Self::Unheld | Self::Refused | Self::Malformed => format!("its own search: {self}"),
+        }
+    }
+
     /// One CamelCase word for metrics.
     fn reason(&self) -> &'static str {
         match self {
             Self::Timeout => "Timeout",
+            Self::Unheld => "NotConnected",
             Self::Upstream(error) => error.reason(),
             Self::Refused => "Refused",
             Self::Malformed => "ProtocolError",

@@ -1,19 +1,11 @@
 //! Calls at work, so that their session can cancel them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::Notify;
-
-use super::SessionHub;
+use super::at_work::{AtWork, Withdrawal};
+use super::sessions::SessionHub;
 use crate::gateway::session::SessionId;
 use crate::mcp::Id;
-
-/// A call at work, by its id exactly as the client wrote it.
-pub(super) struct InFlight {
-    id: Box<str>,
-    withdrawal: Arc<Withdrawal>,
-}
 
 /// A call that can be cancelled for as long as this lives.
 pub(in crate::gateway) struct Begun {
@@ -22,21 +14,11 @@ pub(in crate::gateway) struct Begun {
     withdrawal: Arc<Withdrawal>,
 }
 
-/// Whether the client does not want the answer any more.
-#[derive(Default)]
-struct Withdrawal {
-    came: AtomicBool,
-    changed: Notify,
-}
-
 impl SessionHub {
     /// Lets `session` cancel what it asked for under `id`.
     pub(in crate::gateway) fn begin(hub: &Arc<Self>, session: SessionId, id: Id<'_>) -> Begun {
-        let withdrawal = Arc::new(Withdrawal::default());
-        let call = InFlight {
-            id: id.as_json().into(),
-            withdrawal: Arc::clone(&withdrawal),
-        };
+        let call = AtWork::new(id);
+        let withdrawal = Arc::clone(call.withdrawal());
         hub.shards.of(session).entry(session).or_default().calls.push(call);
         Begun {
             hub: Arc::clone(hub),
@@ -49,33 +31,20 @@ impl SessionHub {
     pub(in crate::gateway) fn cancel(&self, session: SessionId, id: &str) -> bool {
         let shard = self.shards.of(session);
         let calls = shard.get(&session).map(|held| held.calls.as_slice());
-        let call = calls.unwrap_or_default().iter().rfind(|call| *call.id == *id);
-        call.map(InFlight::withdraw).is_some()
-    }
-}
-
-impl InFlight {
-    pub(super) fn withdraw(&self) {
-        self.withdrawal.came.store(true, Ordering::Release);
-        self.withdrawal.changed.notify_waiters();
+        let call = calls.unwrap_or_default().iter().rfind(|call| call.is(id));
+        call.map(AtWork::withdraw).is_some()
     }
 }
 
 impl Begun {
     /// Whether the client does not want the answer any more.
     pub(in crate::gateway) fn is_withdrawn(&self) -> bool {
-        self.withdrawal.came.load(Ordering::Acquire)
+        self.withdrawal.has_come()
     }
 
     /// Waits until the client does not want the answer any more.
     pub(in crate::gateway) async fn withdrawn(&self) {
-        loop {
-            let changed = self.withdrawal.changed.notified();
-            if self.is_withdrawn() {
-                return;
-            }
-            changed.await;
-        }
+        self.withdrawal.come().await;
     }
 }
 
@@ -83,7 +52,7 @@ impl Drop for Begun {
     fn drop(&mut self) {
         let withdrawal = &self.withdrawal;
         self.hub.change(self.session, |held| {
-            held.calls.retain(|call| !Arc::ptr_eq(&call.withdrawal, withdrawal));
+            held.calls.retain(|call| !Arc::ptr_eq(call.withdrawal(), withdrawal));
         });
     }
 }

@@ -1,28 +1,15 @@
 //! Streams on which a session hears what is sent to it: each message comes on exactly one of them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::SessionHub;
-use crate::defaults;
+use super::listening::{Heard, Listening};
+use super::sessions::SessionHub;
 use crate::gateway::session::SessionId;
 use crate::index::Shown;
-use crate::mcp::ListKind;
-
-/// The open streams of one session, and what waits for them.
-pub(super) struct Listening {
-    /// By number, as they were opened. The last one hears everything: the others may be dead, and nobody knows yet.
-    streams: Vec<u64>,
-    waiting: VecDeque<Bytes>,
-    /// What the session knows of the lists that it sees.
-    told: Shown,
-    changed: Arc<Notify>,
-}
 
 /// One open stream; closed when dropped.
 pub(in crate::gateway) struct Listener {
@@ -30,19 +17,6 @@ pub(in crate::gateway) struct Listener {
     session: SessionId,
     number: u64,
     changed: Arc<Notify>,
-}
-
-/// What a stream hears next.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::gateway) enum Heard {
-    /// A message that was sent to the session.
-    Message(Bytes),
-    /// That a list has changed; then this is what the session knows.
-    Changed(ListKind, Shown),
-    /// Nothing for now.
-    Nothing,
-    /// The stream was ended.
-    Over,
 }
 
 impl SessionHub {
@@ -57,64 +31,14 @@ impl SessionHub {
         let mut shard = hub.shards.of(session);
         let held = shard.entry(session).or_default();
         let listening = held.listening.get_or_insert_with(|| Listening::new(now));
-        // What was told to a stream that broke may have been lost; the new one says what its client knows.
-        listening.told = known.unwrap_or(listening.told);
         let number = hub.opened.fetch_add(1, Ordering::Relaxed);
-        if listening.streams.len() >= defaults::SESSION_STREAMS_MAX {
-            listening.streams.remove(0);
-        }
-        listening.streams.push(number);
-        listening.wake();
-        let changed = Arc::clone(&listening.changed);
+        let changed = listening.open(number, known);
         Listener {
             hub: Arc::clone(hub),
             session,
             number,
             changed,
         }
-    }
-}
-
-impl Listening {
-    fn new(told: Shown) -> Self {
-        Self {
-            streams: Vec::new(),
-            waiting: VecDeque::new(),
-            told,
-            changed: Arc::new(Notify::new()),
-        }
-    }
-
-    pub(super) fn send(&mut self, message: Bytes) -> bool {
-        let has_room = self.waiting.len() < defaults::SESSION_QUEUE_MAX;
-        if has_room {
-            self.waiting.push_back(message);
-            self.wake();
-        }
-        has_room
-    }
-
-    pub(super) fn wake(&self) {
-        self.changed.notify_waiters();
-    }
-
-    fn hear(&mut self, stream: u64, now: Option<Shown>) -> Heard {
-        if !self.streams.contains(&stream) {
-            return Heard::Over;
-        }
-        if self.streams.last() != Some(&stream) {
-            return Heard::Nothing;
-        }
-        if let Some(message) = self.waiting.pop_front() {
-            return Heard::Message(message);
-        }
-        let Some(now) = now else { return Heard::Nothing };
-        self.told.learn(now);
-        let news = ListKind::ALL.into_iter().find(|kind| self.told.is_other(now, *kind));
-        news.map_or(Heard::Nothing, |kind| {
-            *self.told.of_mut(kind) = now.of(kind);
-            Heard::Changed(kind, self.told)
-        })
     }
 }
 
@@ -144,10 +68,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.hub.change(self.session, |held| {
             let Some(listening) = &mut held.listening else { return };
-            listening.streams.retain(|stream| *stream != self.number);
-            // The one that was opened before hears from now on.
-            listening.wake();
-            if listening.streams.is_empty() {
+            if listening.close(self.number) {
                 held.listening = None;
             }
         });
@@ -156,7 +77,11 @@ impl Drop for Listener {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::defaults;
+    use crate::mcp::ListKind;
 
     const QUIET: Shown = Shown {
         tools: 1,

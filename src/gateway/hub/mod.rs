@@ -1,139 +1,17 @@
 //! What this process holds of Legacy sessions while something of them is going on: calls at work, streams that can be
 //! resumed, and streams that hear what is sent to the session. A session of which nothing is going on takes no room.
 
+mod at_work;
 mod calls;
 mod kept;
 mod listener;
-
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use self::calls::InFlight;
-use self::kept::Resumable;
-use self::listener::Listening;
-use super::session::{BySession, SessionId};
-use crate::defaults;
+mod listening;
+mod resumable;
+mod sessions;
 
 pub(super) use self::calls::Begun;
-pub(super) use self::kept::{Kept, StreamId};
-pub(super) use self::listener::{Heard, Listener};
-
-/// The sessions of which something is going on.
-pub struct SessionHub {
-    shards: BySession<Held>,
-    /// Places for work without a client and for streams that can be resumed.
-    places: Arc<Semaphore>,
-    /// Bytes of answers that are kept.
-    kept_bytes: AtomicUsize,
-    /// How many streams have been opened to hear on.
-    opened: AtomicU64,
-}
-
-/// What is going on of one session.
-#[derive(Default)]
-struct Held {
-    calls: Vec<InFlight>,
-    streams: VecDeque<Resumable>,
-    listening: Option<Listening>,
-}
-
-impl SessionHub {
-    /// A hub that holds nothing.
-    pub fn new() -> Self {
-        Self {
-            shards: BySession::default(),
-            places: Arc::new(Semaphore::new(defaults::RESUMABLE_MAX)),
-            kept_bytes: AtomicUsize::new(0),
-            opened: AtomicU64::new(0),
-        }
-    }
-
-    /// Sends `message`, a whole JSON-RPC message, to one of the streams that `session` listens on. False where it
-    /// listens on none, or has not read what was sent before.
-    pub fn send(&self, session: SessionId, message: Bytes) -> bool {
-        let mut shard = self.shards.of(session);
-        let listening = shard.get_mut(&session).and_then(|held| held.listening.as_mut());
-        listening.is_some_and(|listening| listening.send(message))
-    }
-
-    /// Whether `session` listens on a stream here.
-    pub fn is_listening(&self, session: SessionId) -> bool {
-        let shard = self.shards.of(session);
-        shard.get(&session).is_some_and(|held| held.listening.is_some())
-    }
-
-    /// Ends everything of `session`: its calls are cancelled, its streams end.
-    pub(super) fn end(&self, session: SessionId) {
-        let held = self.shards.of(session).remove(&session);
-        let Some(held) = held else { return };
-        held.calls.iter().for_each(InFlight::withdraw);
-        for stream in &held.streams {
-            stream.line.cut();
-        }
-        if let Some(listening) = held.listening {
-            listening.wake();
-        }
-    }
-
-    /// How many sessions there are of which something is going on.
-    pub fn sessions(&self) -> usize {
-        self.shards.parts().map(|part| part.len()).sum()
-    }
-
-    /// A place for work without a client, if there is one.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
-    }
-
-    /// Changes what is held of `session`, and forgets it if that is nothing then.
-    fn change<T>(&self, session: SessionId, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
-        let mut shard = self.shards.of(session);
-        let held = shard.get_mut(&session)?;
-        let changed = change(held);
-        if held.is_empty() {
-            shard.remove(&session);
-        }
-        Some(changed)
-    }
-
-    /// Counts `bytes` of an answer among those that are kept, if there is room for it.
-    fn take_room(&self, bytes: usize) -> bool {
-        let taken = self
-            .kept_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                taken
-                    .checked_add(bytes)
-                    .filter(|taken| *taken <= defaults::RESUMABLE_BYTES_MAX)
-            });
-        taken.is_ok()
-    }
-
-    fn give_room(&self, bytes: usize) {
-        self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Held {
-    fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.streams.is_empty() && self.listening.is_none()
-    }
-}
-
-impl Default for SessionHub {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for SessionHub {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionHub")
-            .field("sessions", &self.sessions())
-            .finish_non_exhaustive()
-    }
-}
+pub(super) use self::kept::Kept;
+pub(super) use self::listener::Listener;
+pub(super) use self::listening::Heard;
+pub(super) use self::resumable::StreamId;
+pub use self::sessions::SessionHub;

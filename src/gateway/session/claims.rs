@@ -1,16 +1,12 @@
 //! What a session's token says (RFC 7519 for the names of three letters).
 
-use std::fmt;
-
-use aws_lc_rs::rand;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-use super::{Opening, Session};
+use super::id::SessionId;
+use super::opening::{Opening, Session, bounded_capabilities};
 use crate::defaults;
-use crate::mcp::{Era, Members, Revision};
+use crate::mcp::{Era, Revision};
 
 /// The claims of a token. Further ones, of later versions, are passed over.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,10 +38,6 @@ pub(super) struct Claims {
     pub(super) exp: u64,
 }
 
-/// The random name of a session: 128 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId([u8; 16]);
-
 impl Claims {
     pub(super) fn new(opening: &Opening<'_>, id: SessionId, now: u64) -> Self {
         Self {
@@ -61,9 +53,9 @@ impl Claims {
         }
     }
 
-    /// The session, if it is for `federation` and was opened by `principal`.
-    pub(super) fn session(self, federation: &str, principal: Option<&str>) -> Option<Session> {
-        if self.aud.as_deref() != Some(federation) || self.sub.as_deref() != principal {
+    /// The session, if it is for `federation`.
+    pub(super) fn session(self, federation: &str) -> Option<Session> {
+        if self.aud.as_deref() != Some(federation) {
             return None;
         }
         Some(Session {
@@ -78,74 +70,10 @@ impl Claims {
     }
 }
 
-/// `capabilities` as far as a token has room for them: where they are too large, the largest members are left out
-/// until they fit. `None` where they are no object.
-pub fn bounded_capabilities(capabilities: &RawValue) -> Option<Box<RawValue>> {
-    let members = Members::parse(capabilities.get())?;
-    if capabilities.get().len() <= defaults::SESSION_CAPABILITIES_MAX {
-        return Some(capabilities.to_owned());
-    }
-    let size = |(name, value): &(&str, &RawValue)| name.len() + value.get().len();
-    let mut by_size: Vec<(&str, &RawValue)> = members.iter().collect();
-    by_size.sort_by_key(size);
-    let mut kept = serde_json::Map::new();
-    let mut room = defaults::SESSION_CAPABILITIES_MAX;
-    for member in by_size {
-        // Quotes, colon and comma; more where the name needs escapes, which names of capabilities do not.
-        let taken = size(&member) + 4;
-        let Some(left) = room.checked_sub(taken) else { break };
-        room = left;
-        kept.insert(member.0.to_owned(), serde_json::from_str(member.1.get()).ok()?);
-    }
-    serde_json::value::to_raw_value(&kept).ok()
-}
-
 /// `name`, cut where it is longer than anybody needs.
 fn bounded_name(name: &str) -> &str {
     let cut = name.floor_char_boundary(defaults::SESSION_CLIENT_NAME_MAX);
     name.get(..cut).unwrap_or_default()
-}
-
-impl SessionId {
-    /// A name that nobody can guess, or `None` where the system gives no random bytes.
-    pub fn random() -> Option<Self> {
-        let mut bytes = [0; 16];
-        rand::fill(&mut bytes).ok()?;
-        Some(Self(bytes))
-    }
-
-    /// One of its bytes, to spread sessions by.
-    pub fn any_byte(self) -> u8 {
-        let [byte, ..] = self.0;
-        byte
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for SessionId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for SessionId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(de::Error::custom)?;
-        let bytes = bytes.try_into().map_err(|_| de::Error::custom("not 16 bytes"))?;
-        Ok(Self(bytes))
-    }
 }
 
 fn is_false(value: &bool) -> bool {

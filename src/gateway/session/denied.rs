@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::claims::SessionId;
+use super::id::SessionId;
 
 /// A bounded set of sessions, by when they expire.
 ///

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
@@ -41,7 +42,7 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap()
 }
 
-fn found(sessions: &Sessions, token: &str, federation: &str, principal: Option<&str>) -> Option<Session> {
+fn found(sessions: &Sessions, token: &str, federation: &str, principal: Option<&str>) -> Option<Arc<Session>> {
     match sessions.find(token.as_bytes(), federation, principal, NOW) {
         Ok(session) => Some(session),
         Err(error) => {
@@ -68,7 +69,10 @@ fn a_token_says_what_the_client_said() {
 
     let session = found(&sessions, &token, "team/all", Some("alice")).unwrap();
     assert_eq!(session.revision, Revision::V2025_06_18);
-    assert_eq!(session.capabilities.unwrap().get(), r#"{"sampling":{},"x":1.50}"#);
+    assert_eq!(
+        session.capabilities.as_ref().unwrap().get(),
+        r#"{"sampling":{},"x":1.50}"#
+    );
     assert_eq!(session.client.as_deref(), Some("probe"));
     assert_eq!(said["jti"], session.id.to_string());
 }
@@ -126,6 +130,30 @@ fn a_session_is_for_the_principal_that_opened_it() {
     }
     let anonymous = sessions.open(&opening(), NOW).unwrap();
     assert!(found(&sessions, &anonymous, "team/all", Some("alice")).is_none());
+}
+
+#[test]
+fn a_session_that_was_found_before_is_judged_anew() {
+    let keys = Arc::new(ArcSwapOption::from_pointee(Keyring::new(&OLD, []).unwrap()));
+    let sessions = Sessions::new(Arc::clone(&keys), Metrics::new().unwrap().sessions());
+    let token = sessions.open(&opening(), NOW).unwrap();
+    let find = |federation, principal, now| sessions.find(token.as_bytes(), federation, principal, now).map(drop);
+    let not_found = Err(SessionError::NotFound);
+    assert_eq!(find("team/all", None, NOW), Ok(()));
+    assert_eq!(find("team/other", None, NOW), not_found, "another federation");
+    assert_eq!(find("team/all", Some("alice"), NOW), not_found, "another principal");
+    assert_eq!(find("team/all", None, NOW + DAY), Ok(()));
+    assert_eq!(find("team/all", None, NOW + DAY + 1), not_found, "expired");
+
+    let changed = Keyring::new(&NEW, [&OLD[..]]).unwrap();
+    keys.store(Some(Arc::new(changed)));
+    assert_eq!(find("team/all", None, NOW), Ok(()), "its key is still accepted");
+    keys.store(Some(Arc::new(Keyring::new(&NEW, []).unwrap())));
+    assert_eq!(
+        find("team/all", None, NOW),
+        not_found,
+        "its key is not accepted any more"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tasks of servers of 2025-11-25, in the extension's words.
 
-use super::{Errand, has_responses, unknown, without_responses};
+use super::errand::{Errand, has_responses, unknown, without_responses};
 use crate::gateway::answer::Answer;
 use crate::index::skills::rewrite;
 use crate::mcp::task::{Detail, Kind, Status, Task};

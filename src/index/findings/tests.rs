@@ -251,7 +251,13 @@ fn names_that_no_list_has_lead_to_the_member_whose_prefix_they_have_if_it_search
     assert_eq!(owner(&index, "git__anything"), Some((0, "anything".into())));
     assert_eq!(owner(&index, "git-hub__x__y"), Some((2, "x__y".into())));
     assert_eq!(owner(&index, "git__new"), Some((0, "old".into())));
+    let longest = format!("git__{}", "n".repeat(defaults::TOOL_NAME_MAX));
+    assert!(owner(&index, &longest).is_some());
     for nobodys in [
+        &format!("{longest}n"),
+        "git__a\u{1b}[2J",
+        "git__a\nb",
+        "git__a\u{202e}b",
         "git__old",
         "git__known",
         "git__delete_it",
@@ -267,6 +273,34 @@ fn names_that_no_list_has_lead_to_the_member_whose_prefix_they_have_if_it_search
     let bare = build(vec![searching("", json!({}), &[]), member("pods", json!({}), &[])]);
     assert_eq!(owner(&bare, "anything"), Some((0, "anything".into())));
     assert_eq!(owner(&bare, "pods__x"), None, "it would be another member's");
+}
+
+#[test]
+fn a_name_is_run_if_the_member_finds_it_and_tells_it_to_models() {
+    let found = json!([
+        row("plain"), {"name": "unscored"},
+        {"name": "page", "_meta": {"ui": {"resourceUri": "ui://a"}}},
+        {"name": "old_page", "_meta": {"ui/resourceUri": "ui://a"}},
+        {"name": "for_apps", "_meta": {"ui": {"visibility": ["app"]}}},
+        {"name": "spoilt", "_meta": {"ui": {"visibility": "?"}}},
+        row("twice"), {"name": "twice", "_meta": {"ui": {"visibility": ["app"]}}},
+        7, {"name": 5},
+    ])
+    .to_string();
+    let with = |said: Value, expected: &[&str]| {
+        let index = build(vec![searching("git", said, &[])]);
+        for name in [
+            "plain", "unscored", "page", "old_page", "for_apps", "spoilt", "twice", "plai", "plain2",
+        ] {
+            let delegated = index.delegated(&format!("git__{name}"), Audience::EVERYBODY).unwrap();
+            assert_eq!(index.is_found(&delegated, &found), expected.contains(&name), "{name}");
+            for nothing in ["No tool was found.", "[]", "{}", ""] {
+                assert!(!index.is_found(&delegated, nothing), "{name}");
+            }
+        }
+    };
+    with(json!({}), &["plain", "unscored", "page", "old_page"]);
+    with(json!({"excludeApps": true}), &["plain", "unscored"]);
 }
 
 #[test]

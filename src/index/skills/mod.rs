@@ -8,15 +8,16 @@ pub mod entry;
 pub mod frontmatter;
 pub mod own;
 pub mod package;
-pub mod prompt;
+mod proof;
 pub mod rewrite;
 pub mod uri;
 mod yaml;
 
-pub use entry::{Entry, EntryError, Files, Mismatch, Proof};
+pub use entry::{Entry, EntryError, Files};
 pub use frontmatter::{Frontmatter, FrontmatterError};
 pub use own::{LeftOut, LeftOutCause, OwnSkills};
 pub use package::{Package, PackageError};
+pub use proof::{Mismatch, Proof};
 pub use uri::{SkillPrefix, SkillUris};
 
 /// The extension's id.

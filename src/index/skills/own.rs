@@ -1,6 +1,6 @@
 //! The skills of a federation itself, served from its own files.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::package::{Package, PackageError};
 use super::uri::{self, MANIFEST};
-use crate::index::catalog::{Catalog, Item, List};
+use crate::index::catalog::Catalog;
+use crate::index::item::Item;
+use crate::index::list::List;
 use crate::mcp::{Era, printable};
 
 /// The skills of a federation itself.
@@ -17,6 +19,26 @@ pub struct OwnSkills {
     /// By the URIs of their `SKILL.md`.
     packages: BTreeMap<String, Package>,
     catalog: Arc<Catalog>,
+}
+
+/// The files of a source of skills.
+#[derive(Clone, Debug, Default)]
+pub struct SourceFiles {
+    /// Those that were read, each with its path.
+    pub read: Vec<(String, Bytes)>,
+    /// What is there and was not read.
+    pub unread: Vec<Unread>,
+}
+
+/// A file that should be one of a skill and was not read, or a directory of such files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Its path.
+    pub path: String,
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// Why, and what to do, for a person.
+    pub why: String,
 }
 
 /// A skill that is left out, or a file that is of none.
@@ -40,6 +62,14 @@ pub enum LeftOutCause {
     /// No directory that the file is in has a `SKILL.md`.
     #[error("the file is in no directory with a {MANIFEST}; add one, or leave the file out")]
     Stray,
+    /// A file of it could not be read, so that it is not whole.
+    #[error("{why}")]
+    Unread {
+        /// One CamelCase word.
+        reason: &'static str,
+        /// Why, and what to do, for a person.
+        why: String,
+    },
 }
 
 impl LeftOutCause {
@@ -49,6 +79,7 @@ impl LeftOutCause {
             Self::Package(error) => error.reason(),
             Self::Twice => "PathTwice",
             Self::Stray => "ManifestMissing",
+            Self::Unread { reason, .. } => reason,
         }
     }
 }
@@ -129,41 +160,70 @@ impl PartialEq for OwnSkills {
 impl Eq for OwnSkills {}
 
 /// The skills that `files` are, each with its path below `prefix`: a directory with a `SKILL.md` is one, with all that
-/// is in it.
-pub fn packages(prefix: &[String], files: &[(String, Bytes)]) -> (Vec<Package>, Vec<LeftOut>) {
-    let directory_of = |path: &str| path.strip_suffix(MANIFEST)?.strip_suffix('/').map(str::to_owned);
-    let directories: Vec<String> = files.iter().filter_map(|(path, _)| directory_of(path)).collect();
-    let is_in = |directory: &str, path: &str| {
-        let rest = path.strip_prefix(directory)?.strip_prefix('/')?;
-        Some(rest.to_owned())
-    };
+/// is in it. One in which something was not read is left out, for hosts would take what is left for the whole.
+pub fn packages(prefix: &[String], files: &SourceFiles) -> (Vec<Package>, Vec<LeftOut>) {
+    let paths = files.read.iter().map(|(path, _)| path.as_str());
+    let paths = paths.chain(files.unread.iter().map(|unread| unread.path.as_str()));
+    let directories: BTreeSet<&str> = paths.filter_map(skill_directory).collect();
     let (mut packages, mut left_out) = (Vec::new(), Vec::new());
     for directory in &directories {
-        let own = files
-            .iter()
-            .filter_map(|(path, bytes)| Some((is_in(directory, path)?, bytes.clone())));
         let path = prefix
             .iter()
             .map(String::as_str)
-            .chain([directory.as_str()])
+            .chain([*directory])
             .collect::<Vec<_>>()
             .join("/");
-        match Package::new(&path, own.collect()) {
+        match package(directory, &path, files) {
             Ok(package) => packages.push(package),
             Err(cause) => left_out.push(LeftOut {
                 path: printable(&path, PATH_SHOWN),
-                cause: cause.into(),
+                cause,
             }),
         }
     }
-    let strays = files
-        .iter()
-        .filter(|(path, _)| directories.iter().all(|directory| is_in(directory, path).is_none()));
-    left_out.extend(strays.map(|(path, _)| LeftOut {
+    let is_stray = |path: &str| directories.iter().all(|directory| within(directory, path).is_none());
+    let strays = files.read.iter().filter(|(path, _)| is_stray(path));
+    let strays = strays.map(|(path, _)| (path, LeftOutCause::Stray));
+    let unread = files.unread.iter().filter(|unread| is_stray(&unread.path));
+    let unread = unread.map(|unread| (&unread.path, unread.into()));
+    left_out.extend(strays.chain(unread).map(|(path, cause)| LeftOut {
         path: printable(path, PATH_SHOWN),
-        cause: LeftOutCause::Stray,
+        cause,
     }));
     (packages, left_out)
+}
+
+/// The skill in `directory`, served at `path`.
+fn package(directory: &str, path: &str, files: &SourceFiles) -> Result<Package, LeftOutCause> {
+    if let Some(unread) = files
+        .unread
+        .iter()
+        .find(|unread| within(directory, &unread.path).is_some())
+    {
+        return Err(unread.into());
+    }
+    let own = files.read.iter();
+    let own = own.filter_map(|(path, bytes)| Some((within(directory, path)?.to_owned(), bytes.clone())));
+    Ok(Package::new(path, own.collect())?)
+}
+
+/// The directory that is a skill because a file has this path.
+fn skill_directory(path: &str) -> Option<&str> {
+    path.strip_suffix(MANIFEST)?.strip_suffix('/')
+}
+
+/// Where `path` is in `directory`, if it is in it.
+fn within<'p>(directory: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(directory)?.strip_prefix('/')
+}
+
+impl From<&Unread> for LeftOutCause {
+    fn from(unread: &Unread) -> Self {
+        Self::Unread {
+            reason: unread.reason,
+            why: unread.why.clone(),
+        }
+    }
 }
 
 /// A file of a skill within another is described by the inner one, whose it is first.
@@ -203,7 +263,10 @@ mod tests {
 
     fn served(prefix: &[&str], paths: &[&str]) -> (OwnSkills, Vec<(String, &'static str)>) {
         let prefix: Vec<String> = prefix.iter().map(|part| (*part).to_owned()).collect();
-        let files: Vec<_> = paths.iter().map(|path| file(path)).collect();
+        let files = SourceFiles {
+            read: paths.iter().map(|path| file(path)).collect(),
+            unread: Vec::new(),
+        };
         let (packages, mut left_out) = packages(&prefix, &files);
         let (own, more) = OwnSkills::new(packages);
         left_out.extend(more);
@@ -261,10 +324,13 @@ mod tests {
 
     #[test]
     fn a_bad_skill_is_left_out_and_named_and_the_others_are_served() {
-        let files = [
-            ("alpha/SKILL.md".to_owned(), manifest("beta")),
-            ("gamma/SKILL.md".to_owned(), manifest("gamma")),
-        ];
+        let files = SourceFiles {
+            read: vec![
+                ("alpha/SKILL.md".to_owned(), manifest("beta")),
+                ("gamma/SKILL.md".to_owned(), manifest("gamma")),
+            ],
+            unread: Vec::new(),
+        };
         let (packages, left_out) = packages(&[], &files);
         assert_eq!(packages.len(), 1);
         assert_eq!(
@@ -274,6 +340,48 @@ mod tests {
         let twice = [packages[0].clone(), packages[0].clone()];
         let (own, left_out) = OwnSkills::new(twice);
         assert_eq!((own.packages.len(), left_out[0].cause.reason()), (1, "PathTwice"));
+    }
+
+    #[test]
+    fn a_skill_that_was_not_read_whole_is_left_out_and_the_others_are_served() {
+        let unread = |path: &str| Unread {
+            path: path.to_owned(),
+            reason: "RefUnreadable",
+            why: format!("{path} is a link to nothing"),
+        };
+        let files = SourceFiles {
+            read: [
+                "a/SKILL.md",
+                "b/SKILL.md",
+                "b/in/SKILL.md",
+                "c/x",
+                "d/SKILL.md",
+                "d/in/SKILL.md",
+                "aa/SKILL.md",
+            ]
+            .map(file)
+            .into(),
+            unread: ["a/x", "b/in/sub", "c/SKILL.md", "gone", "d/y"].map(unread).into(),
+        };
+        let (packages, left_out) = packages(&["ops".to_owned()], &files);
+        let served: Vec<_> = packages.iter().map(Package::uri).collect();
+        assert_eq!(served, ["skill://ops/aa/SKILL.md", "skill://ops/d/in/SKILL.md"]);
+        let left_out: Vec<_> = left_out
+            .iter()
+            .map(|left| (left.path.as_str(), left.cause.to_string()))
+            .collect();
+        let expected = [
+            ("ops/a", "a/x"),
+            ("ops/b", "b/in/sub"),
+            ("ops/b/in", "b/in/sub"),
+            ("ops/c", "c/SKILL.md"),
+            ("ops/d", "d/y"),
+            ("gone", "gone"),
+        ];
+        assert_eq!(
+            left_out,
+            expected.map(|(path, why)| (path, format!("{why} is a link to nothing")))
+        );
     }
 
     #[test]

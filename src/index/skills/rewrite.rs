@@ -78,13 +78,13 @@ pub fn task<'r>(task: &'r str, prefix: &SkillPrefix) -> Cow<'r, str> {
 
 /// Most texts have no such URI, which a look for the scheme's name tells, in whatever case.
 fn rewritten<'r>(text: &'r str, prefix: &SkillPrefix, find: impl FnOnce(&mut Rewriter<'r, '_>)) -> Cow<'r, str> {
-    let names_scheme = |colon: usize| {
-        let before = text.as_bytes().get(..colon).unwrap_or_default();
-        before
-            .last_chunk::<5>()
-            .is_some_and(|name| name.eq_ignore_ascii_case(SCHEME_NAME))
+    let is_scheme = |second: usize| {
+        let found = second
+            .checked_sub(1)
+            .and_then(|first| text.as_bytes().get(first..)?.first_chunk::<6>());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(SCHEME))
     };
-    if !text.match_indices(':').any(|(colon, _)| names_scheme(colon)) {
+    if !memchr::memchr2_iter(b'k', b'K', text.as_bytes()).any(is_scheme) {
         return Cow::Borrowed(text);
     }
     let mut rewriter = Rewriter {
@@ -95,7 +95,7 @@ fn rewritten<'r>(text: &'r str, prefix: &SkillPrefix, find: impl FnOnce(&mut Rew
     rewriter.edits.finish()
 }
 
-const SCHEME_NAME: &[u8; 5] = b"skill";
+const SCHEME: &[u8; 6] = b"skill:";
 
 struct Rewriter<'r, 'p> {
     edits: Edits<'r>,

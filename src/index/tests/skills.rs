@@ -1,7 +1,8 @@
 //! Whose skills are whose, and in which order they are listed.
 
 use super::*;
-use crate::index::skills::own::packages;
+use crate::index::skills::Package;
+use crate::index::skills::own::{SourceFiles, packages};
 
 /// A member with a skill of these files at `skill://a/`, and with this resource.
 fn with_skill(prefix: &str, resource: &str) -> MemberCatalog {
@@ -61,13 +62,19 @@ fn a_member_alone_has_its_skills_as_it_knows_them() {
     );
 }
 
+/// A skill of the federation itself.
+fn own_skill(prefix: &str, name: &str) -> Vec<Package> {
+    let manifest = format!("---\nname: {name}\ndescription: D\n---\n").into();
+    let files = SourceFiles {
+        read: vec![(format!("{name}/SKILL.md"), manifest)],
+        unread: Vec::new(),
+    };
+    packages(&[prefix.to_owned()], &files).0
+}
+
 #[test]
 fn what_the_federation_has_itself_goes_before_members() {
-    let files = [(
-        "a/SKILL.md".to_owned(),
-        bytes::Bytes::from_static(b"---\nname: a\ndescription: D\n---\n"),
-    )];
-    let (own, _) = packages(&["x".to_owned()], &files);
+    let own = own_skill("x", "a");
     let plan = IndexPlan {
         own: Some(Arc::new(OwnSkills::new(own).0)),
         ..IndexPlan::default()
@@ -104,8 +111,7 @@ fn with_skills(prefix: &str, paths: &[&str]) -> MemberCatalog {
 
 #[test]
 fn skills_of_all_are_sorted_by_their_uris() {
-    let manifest = bytes::Bytes::from_static(b"---\nname: own\ndescription: D\n---\n");
-    let (own, _) = packages(&["net".to_owned()], &[("own/SKILL.md".to_owned(), manifest)]);
+    let own = own_skill("net", "own");
     let plan = IndexPlan {
         own: Some(Arc::new(OwnSkills::new(own).0)),
         ..IndexPlan::default()

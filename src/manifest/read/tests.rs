@@ -1,4 +1,5 @@
 use super::*;
+use crate::manifest::objects::Manifests;
 
 const SERVER: &str = "apiVersion: mcpfleet.dev/v1alpha1
 kind: MCPServer
@@ -153,9 +154,12 @@ fn an_object_that_stands_twice_names_both_places() {
     assert_eq!(
         problems,
         [
-            "b.yaml:5: metadata.name: MCPServer default/github stands already at a.yaml:4; remove one of them or rename it"
+            "b.yaml:5: metadata.name: MCPServer default/github stands already at a.yaml:4; remove one of them or rename it, \
+             or serve b.yaml without a.yaml"
         ]
     );
+    let problems = bad(&[("a.yaml", &format!("{SERVER}---\n{SERVER}"))]);
+    assert!(problems[0].ends_with("remove one of them or rename it"), "{problems:?}");
     let elsewhere = SERVER.replace("name: github", "name: github\n  namespace: other");
     assert_eq!(
         good(&[("a.yaml", SERVER), ("b.yaml", &elsewhere), ("c.yaml", FEDERATION)])

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use granit_parser::{Event, ScalarStyle, ScanError, Tag};
 use serde_json::Value;
 
-use super::{Content, Entry, Fault, Node};
+use super::node::{Content, Entry, Fault, Node};
 use crate::defaults::{JSON_DEPTH_MAX, MANIFEST_VALUES_MAX};
 use crate::manifest::scalar;
 

@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::defaults::JSON_DEPTH_MAX;
+use crate::manifest::path::Path;
 
 fn one(text: &str) -> Node {
     let (mut documents, faults) = documents(text);

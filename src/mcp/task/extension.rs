@@ -43,15 +43,14 @@ pub fn detailed_response(id: Id<'_>, task: &Task<'_>, detail: Detail<'_>, name: 
     })
 }
 
-/// The whole notification that tells all of `task`, of the extension, which the client knows as `name`, as a message of
-/// the `subscription`.
-pub fn changed(task: &Task<'_>, name: &str, subscription: &str) -> Vec<u8> {
+/// The whole notification that tells all of `task`, which the client knows as `name`, as a message of the `subscription`.
+pub fn changed(task: &Task<'_>, detail: Detail<'_>, name: &str, subscription: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let mut message = ObjectWriter::open(&mut out);
     message.string("jsonrpc", "2.0");
     message.string("method", super::CHANGED);
     let mut params = ObjectWriter::open(message.name("params"));
-    write_detailed(&mut params, task, Detail::Own, name);
+    write_detailed(&mut params, task, detail, name);
     let own = task.members.get("_meta").and_then(|raw| Members::parse(raw.get()));
     let own = own.unwrap_or_default();
     let mut tags = ObjectWriter::open(params.name("_meta"));
@@ -329,7 +328,7 @@ mod tests {
         )
         .to_string();
         let task = Task::read(&text, Kind::Extension).unwrap();
-        let told: Value = serde_json::from_slice(&changed(&task, "ours", "\"s\"")).unwrap();
+        let told: Value = serde_json::from_slice(&changed(&task, Detail::Own, "ours", "\"s\"")).unwrap();
         assert_eq!(told["method"], "notifications/tasks");
         assert_eq!(told["params"]["taskId"], "ours");
         assert_eq!(

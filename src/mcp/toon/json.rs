@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::ToonError;
+use super::error::ToonError;
 use crate::defaults::{JSON_DEPTH_MAX, TOON_VALUES_MAX};
 
 /// A JSON value.

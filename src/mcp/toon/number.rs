@@ -1,6 +1,6 @@
 //! Numbers in plain decimals.
 
-use super::ToonError;
+use super::error::ToonError;
 use crate::defaults::TOON_DIGITS_MAX;
 
 /// Writes a JSON number with all its digits and without an exponent, zeros that say nothing, or a negative zero.

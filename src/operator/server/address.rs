@@ -6,8 +6,7 @@ use crate::api::MCPServer;
 use crate::api::server::NamespacesFrom;
 use crate::api::source::ContainerSource;
 use crate::fleet::input::{header_references, remote_endpoint};
-use crate::fleet::plan::Unresolved;
-use crate::fleet::{Reference, References};
+use crate::fleet::{Reference, References, Unresolved};
 use crate::upstream::{Endpoint, HttpEndpoint};
 
 /// Why a server cannot be reached: its source does not work here. Nothing but a change of the spec helps.

@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 use aws_lc_rs::{hkdf, hmac};
 
 use crate::api::source::ContainerSource;
-use crate::fleet::plan::Unresolved;
-use crate::fleet::{Reference, References};
+use crate::fleet::{Reference, References, Unresolved};
 
 /// The key of the digest, derived from the install's root key.
 #[derive(Clone)]

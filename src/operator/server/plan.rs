@@ -6,8 +6,7 @@ use super::address::{endpoint, spec_is_at_fault};
 use super::digest::{DigestKey, digest};
 use super::workload::{Workload, render};
 use crate::api::MCPServer;
-use crate::fleet::References;
-use crate::fleet::plan::Unresolved;
+use crate::fleet::{References, Unresolved};
 use crate::operator::names::{PAUSED_ANNOTATION, REFERENCES_ANNOTATION, REPLICAS_ANNOTATION};
 use crate::upstream::Endpoint;
 

@@ -31,8 +31,6 @@ use crate::operator::{Install, Links, Mandate, State, lead};
 
 /// Changes within this time lead to one new input.
 const COALESCE: Duration = Duration::from_millis(50);
-/// References that could not be read are read again after this long.
-const READ_AGAIN: Duration = Duration::from_secs(2);
 
 /// An answer of the API server may pause for this long; a watch is renewed after 290 s.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -200,13 +198,12 @@ struct Desk {
 impl Desk {
     async fn run(mut self, published: watch::Sender<Option<Published>>) {
         self.watches.seen().await;
-        let mut complete;
         let (input_sender, input) = watch::channel(Arc::default());
         let (references_sender, references) = watch::channel(Arc::default());
         loop {
             let objects = self.watches.objects(&self.install);
             let wanted = wanted(&objects, self.workloads);
-            complete = self.cache.update(&self.client, &wanted, &self.watches.versions).await;
+            let again = self.cache.update(&self.client, &wanted, &self.watches.versions).await;
             let references_now = self.cache.snapshot();
             let input_now = plan_input(&objects, &references_now);
             send_if_new(&references_sender, references_now);
@@ -219,7 +216,7 @@ impl Desk {
             }
             tokio::select! {
                 () = self.news.notified() => {}
-                () = tokio::time::sleep(READ_AGAIN), if !complete => {}
+                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
             }
             tokio::time::sleep(COALESCE).await;
         }

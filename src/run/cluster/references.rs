@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::watches::Versions;
@@ -17,6 +17,10 @@ use crate::fleet::{Content, Reference, ReferenceKind, References};
 const CONCURRENCY: usize = 8;
 /// A read that takes longer is tried again later.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// What could not be read is read again after this long.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+/// What this install may not read is asked for again after this long: nothing of the object tells when it may.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What was read, and of which version.
 #[derive(Default)]
@@ -26,6 +30,8 @@ struct Entry {
     /// The version that was announced when it was read, and the version that was read.
     versions: [Option<String>; 2],
     content: Content,
+    /// When it is asked for again in any case.
+    again: Option<Instant>,
 }
 
 /// What came of reading one object.
@@ -36,20 +42,27 @@ enum Read {
 }
 
 impl ReferenceCache {
-    /// Reads what of `wanted` is new or changed and forgets the rest. False: something could not be read, try again.
-    pub(super) async fn update(&mut self, client: &Client, wanted: &BTreeSet<Reference>, versions: &Versions) -> bool {
+    /// Reads what of `wanted` is new or changed and forgets the rest. What could not be read is to be tried again after the
+    /// time that is given, if there is any.
+    pub(super) async fn update(
+        &mut self,
+        client: &Client,
+        wanted: &BTreeSet<Reference>,
+        versions: &Versions,
+    ) -> Option<Duration> {
         self.0.retain(|reference, _| wanted.contains(reference));
+        let now = Instant::now();
         let mut stale = Vec::new();
         for reference in wanted {
             match versions.of(reference) {
                 // Nobody knows yet whether it is there.
                 None => {}
                 Some(None) => self.put(reference.clone(), None, None, Content::Missing),
-                Some(Some(version)) if self.is_current(reference, &version) => {}
+                Some(Some(version)) if self.is_current(reference, &version, now) => {}
                 Some(Some(version)) => stale.push((reference.clone(), version)),
             }
         }
-        let mut complete = true;
+        let mut has_failed = false;
         let mut reads = stream::iter(stale)
             .map(|(reference, version)| async move {
                 let read = timeout(READ_TIMEOUT, read(client, &reference)).await.unwrap_or_else(|_| {
@@ -62,10 +75,14 @@ impl ReferenceCache {
         while let Some((reference, announced, read)) = reads.next().await {
             match read {
                 Read::Content(content, version) => self.put(reference, Some(announced), version, content),
-                Read::Failed => complete = false,
+                Read::Failed => has_failed = true,
             }
         }
-        complete
+        if has_failed {
+            return Some(READ_AGAIN);
+        }
+        let again = self.0.values().filter_map(|entry| entry.again).min()?;
+        Some(again.saturating_duration_since(Instant::now()))
     }
 
     /// What is known.
@@ -76,14 +93,21 @@ impl ReferenceCache {
             .collect()
     }
 
-    fn is_current(&self, reference: &Reference, version: &str) -> bool {
-        let entry = self.0.get(reference);
-        entry.is_some_and(|entry| entry.versions.iter().flatten().any(|known| known == version))
+    fn is_current(&self, reference: &Reference, version: &str, now: Instant) -> bool {
+        self.0.get(reference).is_some_and(|entry| {
+            let is_due = entry.again.is_some_and(|again| again <= now);
+            !is_due && entry.versions.iter().flatten().any(|known| known == version)
+        })
     }
 
     fn put(&mut self, reference: Reference, announced: Option<String>, read: Option<String>, content: Content) {
-        let versions = [announced, read];
-        self.0.insert(reference, Entry { versions, content });
+        let is_refused = matches!(content, Content::Unreadable(_));
+        let entry = Entry {
+            versions: [announced, read],
+            content,
+            again: is_refused.then(|| Instant::now() + ASK_AGAIN),
+        };
+        self.0.insert(reference, entry);
     }
 }
 
@@ -131,4 +155,36 @@ fn config_map_values(
         .into_iter()
         .map(|(key, value)| (key, value.into_bytes()));
     text.chain(secret_values(binary)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_not_be_read_is_asked_for_again_though_it_does_not_change() {
+        let reference = |name: &str| Reference {
+            kind: ReferenceKind::Secret,
+            namespace: "a".to_owned(),
+            name: name.to_owned(),
+        };
+        let mut cache = ReferenceCache::default();
+        let version = || Some("7".to_owned());
+        cache.put(reference("read"), version(), version(), Content::Found(BTreeMap::new()));
+        cache.put(
+            reference("refused"),
+            version(),
+            None,
+            Content::Unreadable("no".to_owned()),
+        );
+        let later = Instant::now() + ASK_AGAIN;
+        for (name, at, is_current) in [
+            ("read", later, true),
+            ("refused", Instant::now(), true),
+            ("refused", later, false),
+        ] {
+            assert_eq!(cache.is_current(&reference(name), "7", at), is_current, "{name}");
+            assert!(!cache.is_current(&reference(name), "8", at), "{name}");
+        }
+    }
 }

@@ -4,8 +4,7 @@ use http::{HeaderMap, Uri};
 
 use super::environment::Environment;
 use crate::api::source::{ContainerSource, ImagePullPolicy};
-use crate::fleet::References;
-use crate::fleet::plan::Unresolved;
+use crate::fleet::{References, Unresolved};
 use crate::upstream::{Endpoint, HttpEndpoint, StdioCommand};
 
 /// What is run, compared to see whether a container must be replaced.

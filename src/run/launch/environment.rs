@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::api::environment::{EnvFrom, EnvVar};
-use crate::fleet::plan::Unresolved;
-use crate::fleet::{Reference, ReferenceKind, References};
+use crate::fleet::{Reference, ReferenceKind, References, Unresolved};
 
 /// Variables by name, and which of them hold something from a Secret.
 #[derive(Clone, Default, PartialEq, Eq)]

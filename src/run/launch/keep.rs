@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::container::ContainerRun;
 use super::engine::Engine;
 use crate::defaults;
-use crate::fleet::plan::Unresolved;
+use crate::fleet::Unresolved;
 use crate::upstream::Endpoint;
 use crate::upstream::child_log::ChildLog;
 use crate::upstream::process::{Ending, Process};

@@ -23,8 +23,7 @@ use self::keep::Container;
 use crate::api::MCPServer;
 use crate::api::source::ContainerSource;
 use crate::fleet::input::{header_references, remote_endpoint, server_input};
-use crate::fleet::plan::{ObjectKey, ServerInput, Unresolved};
-use crate::fleet::{Content, Reference, References};
+use crate::fleet::{Content, ObjectKey, Reference, References, ServerInput, Unresolved};
 use crate::upstream::Endpoint;
 
 /// The containers of this process. Dropping it stops them in the background.

@@ -2,8 +2,7 @@
 
 use super::environment::Environment;
 use crate::api::source::{PackageRunner, PackageSource};
-use crate::fleet::References;
-use crate::fleet::plan::Unresolved;
+use crate::fleet::{References, Unresolved};
 use crate::upstream::StdioCommand;
 
 /// The command that runs `package`.

@@ -22,8 +22,8 @@ pub(in crate::upstream) struct Offer {
 impl Offer {
     /// The process behind `connection`, if it tells within a short time what it lists.
     pub(super) async fn of(connection: &Arc<Connection>, timeouts: Timeouts) -> Option<Self> {
-        let read = timeout(PATIENCE, lists::read_catalog(connection, timeouts)).await;
-        let catalog = read.ok()?.ok()?;
+        let read = timeout(PATIENCE, lists::read_catalog(connection, timeouts, &[])).await;
+        let catalog = read.ok()?.ok()?.catalog;
         Some(Self {
             connection: Arc::downgrade(connection),
             catalog: Arc::new(catalog),

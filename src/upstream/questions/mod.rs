@@ -17,7 +17,7 @@ use super::caller::Owner;
 use super::ear::{Asked, Ear};
 use super::news::Origin;
 use crate::defaults;
-use crate::mcp::asking::{Asking, Said};
+use crate::mcp::asking::{Asking, Said, Unaskable};
 use crate::mcp::{Envelope, Features, Id, Members, Revision, RpcError, message, sampling};
 
 pub(crate) use self::in_flight::{Begun, Ended};
@@ -260,6 +260,8 @@ impl Questions {
         let said = match said {
             Said::Result(result) if kind == Asking::Sampling => match sampling::result(&result, revision) {
                 Ok(result) => Said::Result(result.into_owned()),
+                // In no revision's words, so that there is nothing to put into this one's.
+                Err(Unaskable::Malformed(_)) => Said::Result(result),
                 Err(error) => {
                     let error = RpcError::new(RpcError::INTERNAL, error.to_string()).to_json();
                     Said::Error(String::from_utf8_lossy(&error).into_owned())

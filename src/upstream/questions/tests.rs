@@ -292,6 +292,25 @@ async fn an_answer_of_a_model_is_given_in_the_servers_revision() {
 }
 
 #[tokio::test]
+async fn what_is_no_answer_of_a_model_is_the_servers_to_judge_and_what_it_has_no_words_for_is_an_error() {
+    let questions = questions(&of_principal());
+    questions.negotiated(Revision::V2025_06_18);
+    let (client, begun) = begin(&questions);
+    let picture = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+    for (number, content, is_passed_on) in [(1, json!(7), true), (2, json!([picture, picture]), false)] {
+        let method = "sampling/createMessage";
+        let pending = pending(hear(&questions, Some(&begun), json!(number), method, json!({})));
+        let said = json!({"role": "assistant", "content": content});
+        client.take().answer(Said::Result(said.to_string()));
+        let answer = answered(pending).await;
+        match is_passed_on {
+            true => assert_eq!(answer["result"], said),
+            false => assert_eq!(answer["error"]["code"], -32603, "{answer}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_comes_late_is_never_taken_for_another_owners() {
     let owners = ["p", "q"].map(|name| Owner::Principal(name.into()));
     let [p, q] = &owners;

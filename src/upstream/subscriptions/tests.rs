@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -97,7 +98,7 @@ async fn nobody_takes_more_than_their_share_by_however_many_sessions() {
 async fn a_burst_that_is_not_taken_in_time_is_one_change_of_the_resource() {
     let known = Arc::new(Known::default());
     let hold = hold(&known, "a").unwrap();
-    let mut subscription = Subscription::new(hold, known.news.notices());
+    let mut subscription = Subscription::new(hold, known.news.notices(), CancellationToken::new(), None);
     known.news.resource_changed(Notice::of(&"b".into()));
     known.news.resource_changed(Notice::of(&"a/1".into()));
     assert_eq!(&*subscription.updated().await.unwrap().uri, "a/1");
@@ -105,6 +106,18 @@ async fn a_burst_that_is_not_taken_in_time_is_one_change_of_the_resource() {
         known.news.resource_changed(Notice::of(&format!("a/{n}").into()));
     }
     assert_eq!(&*subscription.updated().await.unwrap().uri, "a");
+}
+
+#[tokio::test]
+async fn a_subscription_ends_once_the_server_is_let_go_of_and_what_came_before() {
+    let known = Arc::new(Known::default());
+    let hold = hold(&known, "a").unwrap();
+    let gone = CancellationToken::new();
+    let mut subscription = Subscription::new(hold, known.news.notices(), gone.clone(), None);
+    known.news.resource_changed(Notice::of(&"a".into()));
+    gone.cancel();
+    assert_eq!(&*subscription.updated().await.unwrap().uri, "a");
+    assert!(subscription.updated().await.is_none());
 }
 
 #[tokio::test]
@@ -136,7 +149,7 @@ async fn a_change_that_is_heard_on_several_connections_is_told_once_and_only_to_
     let [a, b] = ["a", "b"].map(|name| Owner::Session(name.into()));
     let subscribed = |owner: &Owner| {
         let hold = Subscriptions::hold(&known, &by(owner.clone(), None), "u").unwrap();
-        Subscription::new(hold, known.news.notices())
+        Subscription::new(hold, known.news.notices(), CancellationToken::new(), None)
     };
     let (mut mine, mut theirs) = (subscribed(&a), subscribed(&b));
     let change = |origin: Origin| {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcpfleet::mcp::LogLevel;
 use mcpfleet::mcp::asking::Said;
-use mcpfleet::mcp::notice::LogLevel;
 use mcpfleet::mcp::{Features, Members, Method};
 use mcpfleet::metrics::Metrics;
 use mcpfleet::upstream::{

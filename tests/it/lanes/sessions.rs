@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use http::HeaderMap;
-use mcpfleet::mcp::notice::LogLevel;
+use mcpfleet::mcp::LogLevel;
 use mcpfleet::upstream::{Endpoint, HttpEndpoint, Owner, Timeouts};
 use serde_json::{Value, json};
 

@@ -226,6 +226,51 @@ async fn a_directory_of_skills_is_served_and_an_edit_is_served_at_once() {
     assert!(up.stop().await.success());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_cannot_be_read_takes_its_skill_alone_and_only_for_as_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let skills = folder.path().join("skills");
+    for name in ["alpha", "beta"] {
+        fs::create_dir_all(skills.join(name)).unwrap();
+        let manifest = format!("---\nname: {name}\ndescription: D\n---\n");
+        fs::write(skills.join(name).join("SKILL.md"), manifest).unwrap();
+    }
+    let link = skills.join("beta/notes.txt");
+    std::os::unix::fs::symlink("notes", &link).unwrap();
+    fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/skills.yaml"),
+        folder.path().join("skills.yaml"),
+    )
+    .unwrap();
+    let up = Up::start(&[folder.path().join("skills.yaml")], |_| {});
+    let url = up.endpoint("runbooks").await;
+    let told = up.says("skill of runbooks left out", 0).await;
+    assert!(
+        told.contains("RefUnreadable") && told.contains("beta/notes.txt is a link to nothing"),
+        "{told}"
+    );
+    let served = async |name: &str, is_served: bool| {
+        let uri = format!("skill://{name}/SKILL.md");
+        let seen = timeout(Duration::from_secs(10), async {
+            while serve(&url, &uri).await.is_object() != is_served {
+                sleep(Duration::from_millis(50)).await;
+            }
+        });
+        seen.await.unwrap_or_else(|_| panic!("{name} {is_served}"));
+    };
+    served("alpha", true).await;
+    assert_eq!(serve(&url, "skill://beta/SKILL.md").await, Value::Null);
+    fs::write(skills.join("beta/notes"), "n").unwrap();
+    served("beta", true).await;
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(".", &link).unwrap();
+    served("beta", false).await;
+    assert!(serve(&url, "skill://alpha/SKILL.md").await.is_object());
+    fs::remove_file(&link).unwrap();
+    served("beta", true).await;
+    assert!(up.stop().await.success());
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use mcpfleet::api::MCPFederation;
 use mcpfleet::cores::Cores;
-use mcpfleet::fleet::plan::{FederationInput, ServerInput};
-use mcpfleet::fleet::{Access, DefaultFederation, ObjectKey, Observations, PlanInput, Runtime, UpstreamState};
+use mcpfleet::fleet::{
+    Access, DefaultFederation, FederationInput, ObjectKey, Observations, PlanInput, Runtime, ServerInput, UpstreamState,
+};
 use mcpfleet::gateway::Gateway;
 use mcpfleet::gateway::hub::SessionHub;
 use mcpfleet::gateway::session::{Keyring, Sessions};

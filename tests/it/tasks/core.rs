@@ -16,7 +16,7 @@ use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 /// A server whose tool `job` wants to be called for a task, and whose tool `maybe` may be.
 #[derive(Clone)]
-struct Server(Arc<Mutex<State>>);
+pub(super) struct Server(Arc<Mutex<State>>);
 
 struct State {
     /// What it says at each look; the last one stays.
@@ -30,7 +30,7 @@ struct State {
 }
 
 impl Server {
-    fn new(looks: &[&'static str], outcome: Value) -> Self {
+    pub(super) fn new(looks: &[&'static str], outcome: Value) -> Self {
         Self(Arc::new(Mutex::new(State {
             looks: looks.to_vec(),
             outcome,
@@ -40,7 +40,7 @@ impl Server {
         })))
     }
 
-    async fn start(&self) -> Upstream {
+    pub(super) async fn start(&self) -> Upstream {
         let server = self.clone();
         Upstream::start(move |seen| server.answer(seen)).await
     }
@@ -125,7 +125,7 @@ fn task(status: &str) -> Value {
     })
 }
 
-fn done() -> Value {
+pub(super) fn done() -> Value {
     json!({
         "content": [{"type": "text", "text": "done"}],
         "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "c-1"}, "k": 1},
@@ -313,6 +313,38 @@ async fn a_client_that_takes_tasks_is_asked_in_its_task() {
     eventually("made", || !server.seen_of("tasks/get").is_empty()).await;
     result(&gateway, "tasks/cancel", json!({"taskId": name})).await;
     assert_eq!(over(&gateway, name).await["status"], "cancelled");
+    eventually("cancelled", || !server.seen_of("tasks/cancel").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_task_that_waits_with_a_question_fails_when_its_server_is_held_anew() {
+    let server = Server::new(&["working", "input_required"], done()).start().await;
+    let mut input = plan(&[("s", server.address)]);
+    let mut gateway = TestGateway::start(input.clone()).await;
+    gateway
+        .until(|o| !o.servers.is_empty() && o.servers.values().all(|s| s.catalog.is_some()))
+        .await;
+    let mut capabilities = takes_tasks();
+    capabilities["elicitation"] = json!({"form": {}});
+    let made = ask(&gateway, "tools/call", json!({"name": "s__job"}), capabilities, &[]).await;
+    let name = made.json()["result"]["taskId"].as_str().unwrap().to_owned();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while result(&gateway, "tasks/get", json!({"taskId": name})).await["status"] != "input_required" {
+        assert!(Instant::now() < deadline, "never asked");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    input.servers[0].terms.timeouts.call = Some(Duration::from_secs(100));
+    gateway.input.send_replace(input.into());
+    let mut task = json!(null);
+    while task["status"] != "failed" {
+        assert!(Instant::now() < deadline, "it waits on: {task}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        task = result(&gateway, "tasks/get", json!({"taskId": name})).await;
+    }
+    assert!(
+        task["error"]["message"].as_str().unwrap().contains("let go of"),
+        "{task}"
+    );
     eventually("cancelled", || !server.seen_of("tasks/cancel").is_empty()).await;
 }
 

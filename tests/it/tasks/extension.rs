@@ -475,6 +475,39 @@ async fn tasks_are_offered_in_discovery_where_a_member_makes_some() {
 }
 
 #[tokio::test]
+async fn a_subscription_goes_on_to_tell_of_tasks_when_their_server_is_edited() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let name = task_of(&gateway, json!({"name": "s__job"})).await;
+    let params = json!({"notifications": {"taskIds": [name]}});
+    let request = gateway.modern_request(json!("sub"), "subscriptions/listen", params.clone(), takes_tasks());
+    let mut stream = EventStream::open(&gateway.client, request).await;
+    assert_eq!(stream.next().await["params"]["notifications"], params["notifications"]);
+    let listens = || {
+        let mut seen = server.seen_of("subscriptions/listen");
+        seen.retain(declares);
+        seen
+    };
+    let before = listens().len();
+    let mut edited = plan(&[("s", server.address)]);
+    edited.servers[0].terms.timeouts.resource += Duration::from_secs(1);
+    gateway.input.send_replace(edited.into());
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while listens().len() == before {
+        assert!(tokio::time::Instant::now() < deadline, "nobody asks again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let theirs = listens().pop().unwrap().body["id"].clone();
+    tasks.streams.say(tagged(
+        "notifications/tasks",
+        &theirs,
+        task("t-1", "working", json!({})),
+    ));
+    assert_eq!(stream.message().await.unwrap()["params"]["taskId"], json!(name));
+}
+
+#[tokio::test]
 async fn a_subscription_tells_of_tasks_by_the_names_that_the_client_has_for_them() {
     let tasks = Tasks::default();
     let server = tasks.server().await;

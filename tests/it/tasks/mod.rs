@@ -1,5 +1,6 @@
 //! Tasks: those that Modern servers make of calls, and those that servers of 2025-11-25 are asked for.
 
+mod changes;
 mod core;
 mod extension;
 mod peers;
