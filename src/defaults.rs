@@ -16,6 +16,10 @@ pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection to a server is kept that no request is under way on.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+/// Most such connections that a core keeps to one server.
+pub const IDLE_CONNECTIONS_MAX: usize = 256;
 /// Starting a process and its handshake: a package may have to be fetched first.
 pub const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(120);
 /// A process that just started counts as ready after this long, whatever its upstreams do.

@@ -8,10 +8,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_rustls::ConfigBuilderExt;
 use tokio::time::{sleep, timeout};
 
 use super::ear::Ear;
@@ -19,6 +16,7 @@ use super::endpoint::HttpEndpoint;
 use super::error::{Error, cause};
 use super::event_stream::EventStream;
 use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
+use super::http_pool::{self, HttpPool, Target};
 use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
@@ -31,8 +29,10 @@ use crate::mcp::{Envelope, Kind, headers, message, notice};
 /// One server's endpoint with connection pools of its own, one for each core.
 #[derive(Debug)]
 pub(crate) struct HttpPeer {
-    clients: Arc<PerCore<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>>,
-    endpoint: HttpEndpoint,
+    pools: Arc<PerCore<HttpPool>>,
+    target: Target,
+    /// Headers of the manifest.
+    headers: HeaderMap,
 }
 
 /// A request on its way.
@@ -82,46 +82,31 @@ pub(crate) enum Opened {
 impl HttpPeer {
     /// A client for `endpoint` that gives up connecting after `connect`.
     pub(crate) fn new(endpoint: HttpEndpoint, connect: Duration) -> Result<Self, Error> {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(connect));
-        connector.set_keepalive(Some(Duration::from_secs(30)));
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls_config(&endpoint)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let client = || {
-            Client::builder(TokioExecutor::new())
-                .pool_timer(TokioTimer::new())
-                .pool_idle_timeout(Duration::from_secs(60))
-                .pool_max_idle_per_host(256)
-                .build(https.clone())
-        };
-        let clients = Arc::new(PerCore::new(client));
-        Ok(Self { clients, endpoint })
+        let connector = http_pool::connector(tls_config(&endpoint)?, connect);
+        Ok(Self {
+            pools: Arc::new(PerCore::new(|| HttpPool::new(connector.clone()))),
+            target: Target::of(&endpoint.url),
+            headers: endpoint.headers,
+        })
     }
 
-    /// The same server at another address of its own, with the same connections.
-    pub(crate) fn at(&self, url: Uri) -> Self {
+    /// The same server at another address of the same origin, with the same connections.
+    pub(crate) fn at(&self, url: &Uri) -> Self {
         Self {
-            clients: Arc::clone(&self.clients),
-            endpoint: HttpEndpoint {
-                url,
-                headers: self.endpoint.headers.clone(),
-            },
+            pools: Arc::clone(&self.pools),
+            target: Target::of(url),
+            headers: self.headers.clone(),
         }
     }
 
     /// Its address.
     pub(crate) fn url(&self) -> &Uri {
-        &self.endpoint.url
+        self.target.url()
     }
 
     /// The headers of every request to this server: the manifest's first, so that the protocol's own win.
     pub(crate) fn base_headers(&self) -> HeaderMap {
-        let mut map = self.endpoint.headers.clone();
+        let mut map = self.headers.clone();
         map.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         map.insert(ACCEPT_ENCODING, IDENTITY);
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -219,13 +204,9 @@ impl HttpPeer {
     async fn send(&self, method: HttpMethod, headers: HeaderMap, body: Bytes) -> Result<Response<Incoming>, Error> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.endpoint.url.clone();
         *request.headers_mut() = headers;
-        self.clients
-            .here()
-            .request(request)
-            .await
-            .map_err(|e| Error::Connect(cause(&e)))
+        let sent = self.pools.here().send(&self.target, request).await;
+        sent.map_err(|error| Error::Connect(cause(&*error)))
     }
 
     /// Reads an event stream up to the answer to `question`. One that breaks is read on where the server can do that.

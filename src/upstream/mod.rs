@@ -16,6 +16,7 @@ mod holding;
 mod http;
 mod http_content;
 mod http_link;
+mod http_pool;
 mod known;
 mod lanes;
 pub(crate) mod lines;

@@ -56,7 +56,7 @@ impl OldSse {
             operation: "the event that says where to post",
             after: limit,
         })??;
-        let peer = Arc::new(http.at(address));
+        let peer = Arc::new(http.at(&address));
         let post = HttpLink {
             headers: peer.base_headers(),
             http: peer,
