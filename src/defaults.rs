@@ -82,6 +82,8 @@ pub const WITHHELD_MAX: usize = 100;
 
 /// Connections of clients that are open at a time; further ones wait.
 pub const CONNECTIONS_MAX: usize = 16_384;
+/// Connections to the admin listener that are open at a time; further ones wait.
+pub const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// The headers of a request must arrive within this time, and the next request of a connection begin.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The body of a request must arrive within this time.
@@ -271,6 +273,8 @@ pub const CHILD_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// Most values (scalars, lists, maps; copies by alias counted) in one manifest file.
 pub const MANIFEST_VALUES_MAX: usize = 200_000;
+/// Most bytes of texts and keys in one manifest file, copies by alias counted.
+pub const MANIFEST_TEXT_MAX: usize = 4 * MANIFEST_BYTES_MAX;
 /// A container engine that has not answered after this long is taken for missing, and what it is told is given up.
 pub const CONTAINER_ENGINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How names of manifests end, in a directory of them.

@@ -125,7 +125,10 @@ impl Gateway {
 }
 
 /// The next connection, once there is room for it.
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     Ok((stream, place))
@@ -147,10 +150,11 @@ async fn connection(
     served.await.map_err(io::Error::other)
 }
 
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait when a connection could not be accepted.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// HTTP/1.1 only: what a connection may take before its first request is bounded there.
-fn server() -> http1::Builder {
+pub(crate) fn server() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

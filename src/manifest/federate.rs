@@ -77,9 +77,16 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
         Some(only) if namespaces.len() == 1 => only,
         _ => DEFAULT_NAMESPACE,
     };
+    let is_shared = |name: &str| servers.iter().filter(|(_, other)| other == name).count() > 1;
+    let plain = servers.iter().map(|(_, name)| name).filter(|name| !is_shared(name));
+    let mut taken: BTreeSet<String> = plain.cloned().collect();
     let members = servers.iter().map(|(home, name)| {
-        let shared = servers.iter().filter(|(_, other)| other == name).count() > 1;
-        let own = if shared { format!("{home}-{name}") } else { name.clone() };
+        let shared = is_shared(name);
+        let own = if shared {
+            free(&mut taken, &format!("{home}-{name}"))
+        } else {
+            name.clone()
+        };
         Member {
             prefix: shared.then(|| own.clone()),
             name: own,
@@ -101,4 +108,29 @@ fn federation(servers: &BTreeSet<(String, String)>) -> MCPFederation {
     let mut federation = MCPFederation::new(NAME, spec);
     federation.metadata.namespace = Some(namespace.to_owned());
     federation
+}
+
+/// `wanted`, with a number behind it where others have it already; it is taken then.
+fn free(taken: &mut BTreeSet<String>, wanted: &str) -> String {
+    let mut name = wanted.to_owned();
+    let mut number = 1_usize;
+    while !taken.insert(name.clone()) {
+        number += 1;
+        name = format!("{wanted}-{number}");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_the_same_name_never_coincide() {
+        let servers = [("a", "b-c"), ("a-b", "c"), ("x", "b-c"), ("x", "c"), ("y", "x-c")];
+        let servers = servers.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        let members = federation(&BTreeSet::from(servers)).spec.members;
+        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        assert_eq!(names, ["a-b-c", "a-b-c-2", "x-b-c", "x-c-2", "x-c"]);
+    }
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::edits::Edits;
 use super::object::{self, Members};
-use crate::defaults::{TOON_DIGITS_MAX, TOON_GROWTH_MAX};
+use crate::defaults::{JSON_DEPTH_MAX, TOON_DIGITS_MAX, TOON_GROWTH_MAX};
 pub use error::ToonError;
 use json::Node;
 
@@ -29,7 +29,9 @@ pub fn encode(json: &str) -> Result<String, ToonError> {
         most: json
             .len()
             .saturating_mul(TOON_GROWTH_MAX)
-            .saturating_add(TOON_DIGITS_MAX),
+            .saturating_add(TOON_DIGITS_MAX)
+            // The indentation of one way down.
+            .saturating_add(JSON_DEPTH_MAX * JSON_DEPTH_MAX),
     };
     match json::parse(json)? {
         Node::Map(fields) => toon.fields(&fields, 0, false)?,
@@ -75,13 +77,22 @@ struct Writer {
 type Fields<'a> = [(Cow<'a, str>, Node<'a>)];
 
 impl Writer {
-    fn line(&mut self, depth: usize) {
+    /// Begins a line. Only its indentation and [`scalar`](Self::scalar) can make the text much longer than its JSON.
+    fn line(&mut self, depth: usize) -> Result<(), ToonError> {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
         for _ in 0..depth {
             self.out.push_str("  ");
         }
+        self.within_growth()
+    }
+
+    fn within_growth(&self) -> Result<(), ToonError> {
+        if self.out.len() > self.most {
+            return Err(ToonError::Grown);
+        }
+        Ok(())
     }
 
     /// One line a member, and what is nested below it. The first stands on a line that is begun already where
@@ -89,7 +100,7 @@ impl Writer {
     fn fields(&mut self, fields: &Fields<'_>, depth: usize, continues: bool) -> Result<(), ToonError> {
         for (place, (name, value)) in fields.iter().enumerate() {
             if place > 0 || !continues {
-                self.line(depth);
+                self.line(depth)?;
             }
             self.name(name);
             match value {
@@ -128,7 +139,7 @@ impl Writer {
             }
             self.out.push_str("}:");
             for row in table.rows {
-                self.line(depth + 1);
+                self.line(depth + 1)?;
                 self.row(row.into_iter())?;
             }
             return Ok(());
@@ -138,7 +149,7 @@ impl Writer {
     }
 
     fn item(&mut self, item: &Node<'_>, depth: usize) -> Result<(), ToonError> {
-        self.line(depth);
+        self.line(depth)?;
         self.out.push('-');
         match item {
             Node::Map(fields) if fields.is_empty() => Ok(()),
@@ -181,10 +192,7 @@ impl Writer {
             Node::Text(text) => self.out.push_str(text),
             Node::List(_) | Node::Map(_) => {}
         }
-        if self.out.len() > self.most {
-            return Err(ToonError::Grown);
-        }
-        Ok(())
+        self.within_growth()
     }
 
     fn name(&mut self, name: &str) {

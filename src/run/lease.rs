@@ -176,13 +176,23 @@ impl Election {
     /// Waits until the lease is ours, and says until when; `None` when stopped before.
     async fn acquire(&self, stop: &CancellationToken) -> Option<(Lease, Instant)> {
         let mut seen = None;
-        loop {
+        // Whether a request may have taken the lease whose answer did not come.
+        let mut may_be_ours = false;
+        while !stop.is_cancelled() {
             let started = Instant::now();
-            let attempt = timeout(self.times.renew, self.try_acquire(&mut seen));
+            let mut attempt = Box::pin(timeout(self.times.renew, self.try_acquire(&mut seen)));
             let result = tokio::select! {
-                result = attempt => result,
-                () = stop.cancelled() => return None,
+                result = &mut attempt => result,
+                // The lease may be taken at this moment: what becomes of that must be known to give it back.
+                () = stop.cancelled() => match timeout(self.times.retry, attempt).await {
+                    Ok(Ok(Ok(None))) => break,
+                    _ => {
+                        may_be_ours = true;
+                        break;
+                    }
+                },
             };
+            may_be_ours |= !matches!(result, Ok(Ok(None)));
             match result {
                 Ok(Ok(Some(lease))) => return Some((lease, started + self.times.renew)),
                 Ok(Ok(None)) => {}
@@ -191,9 +201,13 @@ impl Election {
             }
             tokio::select! {
                 () = sleep(self.times.retry) => {}
-                () = stop.cancelled() => return None,
+                () = stop.cancelled() => break,
             }
         }
+        if may_be_ours {
+            self.release().await;
+        }
+        None
     }
 
     async fn try_acquire(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Option<Lease>, kube::Error> {
@@ -328,5 +342,70 @@ fn unless_conflict(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, 
         Ok(lease) => Ok(Some(lease)),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse, Response};
+    use axum::routing::get;
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// An API server that holds one Lease, and keeps the answer to its creation to itself.
+    async fn silent_on_creation(held: Arc<Mutex<Option<Value>>>, created: Arc<Notify>) -> Client {
+        let (read, written) = (held.clone(), held.clone());
+        let missing = || {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+                "message": "no such lease", "code": 404});
+            (StatusCode::NOT_FOUND, status.to_string()).into_response()
+        };
+        let router = axum::Router::new()
+            .route(
+                "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+                axum::routing::post(async move |lease: String| {
+                    *held.lock().unwrap() = serde_json::from_str(&lease).ok();
+                    created.notify_one();
+                    std::future::pending::<Response>().await
+                }),
+            )
+            .route(
+                "/apis/coordination.k8s.io/v1/namespaces/default/leases/mcpfleet",
+                get(async move || match read.lock().unwrap().clone() {
+                    Some(lease) => lease.to_string().into_response(),
+                    None => missing(),
+                })
+                .put(async move |lease: String| {
+                    *written.lock().unwrap() = serde_json::from_str(&lease).ok();
+                    lease
+                }),
+            );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(axum::serve(listener, router).into_future());
+        Client::try_from(kube::Config::new(uri.parse().unwrap())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_taken_while_stopping_is_given_back() {
+        let (held, created) = (Arc::default(), Arc::new(Notify::new()));
+        let client = silent_on_creation(Arc::clone(&held), Arc::clone(&created)).await;
+        let times = Times {
+            retry: Duration::from_millis(200),
+            ..Times::default()
+        };
+        let election = Election::new(client, "default", "mcpfleet".into(), "first".into(), times);
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(election.run(stop.clone(), async |_| ()));
+        created.notified().await;
+        stop.cancel();
+        run.await.unwrap().unwrap();
+        let lease = held.lock().unwrap().clone().unwrap();
+        assert_eq!(lease["spec"].get("holderIdentity"), None, "{lease}");
+        assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
     }
 }

@@ -6,7 +6,7 @@ use granit_parser::{Event, ScalarStyle, ScanError, Tag};
 use serde_json::Value;
 
 use super::node::{Content, Entry, Fault, Node};
-use crate::defaults::{JSON_DEPTH_MAX, MANIFEST_VALUES_MAX};
+use crate::defaults::{JSON_DEPTH_MAX, MANIFEST_TEXT_MAX, MANIFEST_VALUES_MAX};
 use crate::manifest::scalar;
 
 /// What to do about the mistakes that are made most, by words of the parser's own message.
@@ -26,14 +26,22 @@ pub(super) struct Composer {
     pub(super) faults: Vec<Fault>,
     open: Vec<Open>,
     anchors: HashMap<usize, Built>,
+    held: Size,
+}
+
+/// What nodes take up.
+#[derive(Clone, Copy, Default)]
+struct Size {
     values: usize,
+    /// Bytes of their texts and keys.
+    text: usize,
 }
 
 /// A finished node, with what its copies cost.
 #[derive(Clone)]
 struct Built {
     node: Node,
-    values: usize,
+    size: Size,
     depth: usize,
 }
 
@@ -41,7 +49,7 @@ struct Built {
 struct Open {
     line: usize,
     anchor: usize,
-    values: usize,
+    size: Size,
     depth: usize,
     kind: OpenKind,
 }
@@ -79,12 +87,17 @@ impl Composer {
         match event {
             Event::Scalar(text, style, _, _) if self.takes_key() => {
                 self.key(&text, style, line);
-                self.count(1, line)
+                let size = Size::of(&text);
+                if let Some(open) = self.open.last_mut() {
+                    open.size.text += size.text;
+                }
+                self.count(size, line)
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.count(1, line)?;
+                let size = Size::of(&text);
+                self.count(size, line)?;
                 let value = self.scalar(&text, style, tag.as_deref(), line);
-                self.finish(anchor, Built::scalar(line, value))
+                self.finish(anchor, Built::scalar(line, value, size))
             }
             Event::Alias(id) => self.alias(id, line),
             Event::SequenceStart(_, anchor, tag) => {
@@ -188,10 +201,10 @@ impl Composer {
                 line,
                 "an alias refers to the value that it stands in; write the value out",
             );
-            return self.finish(0, Built::scalar(line, Value::Null));
+            return self.finish(0, Built::scalar(line, Value::Null, Size::of("")));
         };
         let copy = built.clone();
-        self.count(copy.values, line)?;
+        self.count(copy.size, line)?;
         self.finish(0, copy)
     }
 
@@ -223,12 +236,12 @@ impl Composer {
         if self.takes_key() {
             self.refuse_key(line, Key::RefusedAndOpen);
         }
-        self.count(1, line)?;
+        self.count(Size::of(""), line)?;
         self.within_depth(line, 1)?;
         self.open.push(Open {
             line,
             anchor,
-            values: 1,
+            size: Size::of(""),
             depth: 1,
             kind,
         });
@@ -264,7 +277,7 @@ impl Composer {
             open.anchor,
             Built {
                 node,
-                values: open.values,
+                size: open.size,
                 depth: open.depth,
             },
         )
@@ -275,7 +288,7 @@ impl Composer {
         let line = built.node.line;
         self.within_depth(line, built.depth)?;
         if anchor != 0 {
-            self.count(built.values, line)?;
+            self.count(built.size, line)?;
             self.anchors.insert(anchor, built.clone());
         }
         let Some(open) = self.open.last_mut() else {
@@ -283,7 +296,7 @@ impl Composer {
             self.documents.push(built.node);
             return Ok(());
         };
-        open.values += built.values;
+        open.size.add(built.size);
         open.depth = open.depth.max(built.depth + 1);
         let mut bad_merge = false;
         match &mut open.kind {
@@ -316,15 +329,19 @@ impl Composer {
         Ok(())
     }
 
-    /// Counts values that are held; copies of aliased ones too, so that a short file cannot become a large one.
-    fn count(&mut self, values: usize, line: usize) -> Result<(), TooMuch> {
-        self.values += values;
-        if self.values <= MANIFEST_VALUES_MAX {
+    /// Counts what is held; copies of what is aliased too, so that a short file cannot become a large one.
+    fn count(&mut self, size: Size, line: usize) -> Result<(), TooMuch> {
+        self.held.add(size);
+        let too_much = if self.held.values > MANIFEST_VALUES_MAX {
+            format!("{MANIFEST_VALUES_MAX} values")
+        } else if self.held.text > MANIFEST_TEXT_MAX {
+            format!("{MANIFEST_TEXT_MAX} bytes of text")
+        } else {
             return Ok(());
-        }
+        };
         self.fault(
             line,
-            format!("the file has more than {MANIFEST_VALUES_MAX} values, aliases counted; split it"),
+            format!("the file has more than {too_much}, aliases counted; split it"),
         );
         Err(TooMuch)
     }
@@ -349,16 +366,27 @@ impl OpenKind {
     }
 }
 
+impl Size {
+    /// That of one value with this text of its own.
+    fn of(text: &str) -> Self {
+        Self {
+            values: 1,
+            text: text.len(),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.values += other.values;
+        self.text += other.text;
+    }
+}
+
 impl Built {
-    fn scalar(line: usize, value: Value) -> Self {
+    fn scalar(line: usize, value: Value, size: Size) -> Self {
         let node = Node {
             line,
             content: Content::Scalar(value),
         };
-        Self {
-            node,
-            values: 1,
-            depth: 0,
-        }
+        Self { node, size, depth: 0 }
     }
 }

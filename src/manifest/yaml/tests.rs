@@ -178,3 +178,16 @@ fn json_value() -> impl Strategy<Value = Value> {
     });
     prop::collection::btree_map("[ -~]{1,6}", inner, 1..4).prop_map(|map| Value::Object(map.into_iter().collect()))
 }
+
+#[test]
+fn a_long_text_is_not_copied_without_end() {
+    let aliased = |times: usize| format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; times].join(", "));
+    assert!(faults(&aliased(8)).is_empty());
+    assert!(faults(&aliased(1_000))[0].1.contains("bytes of text"));
+    let in_keys = format!(
+        "a: &a {{{}: 1}}\nb: [{}]\n",
+        "x".repeat(1_000),
+        vec!["*a"; 50_000].join(", ")
+    );
+    assert!(faults(&in_keys)[0].1.contains("bytes of text"));
+}

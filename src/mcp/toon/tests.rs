@@ -252,3 +252,10 @@ fn short_exponents_do_not_become_a_long_text() {
     assert_eq!(encode(&many), Err(ToonError::Grown));
     assert!(encode("[1e1000]").is_ok());
 }
+
+#[test]
+fn deep_lists_of_nothing_do_not_become_a_long_text() {
+    let deep = |items: usize| format!("{}{}{}", "[".repeat(60), vec!["{}"; items].join(","), "]".repeat(60));
+    assert_eq!(encode(&deep(50_000)), Err(ToonError::Grown));
+    assert!(encode(&deep(1)).is_ok());
+}
