@@ -288,6 +288,8 @@ pub const COALESCE_MAX: Duration = Duration::from_secs(1);
 pub const SEARCH_RESULTS: usize = 5;
 /// Most results of `tool_search`, unless a federation says otherwise.
 pub const SEARCH_RESULTS_MAX: usize = 100;
+/// Most rows that are read of what one member's own search gave.
+pub const SEARCH_ROWS_MAX: usize = 1_000;
 /// The searches of members' own are waited for so long together,
 pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
 /// and so much less in each gateway that was itself asked by another one, so that what it found is in time.

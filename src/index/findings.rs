@@ -1,7 +1,7 @@
 //! What `tool_search` gives: tools of an index that fit a query, and those that members found themselves.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -42,9 +42,12 @@ pub(super) struct Findable {
     tool: Searchable,
 }
 
+/// What an index knows of the tools of each member, by their places and by the names that they have there.
+pub(super) type Standings = Box<[HashMap<Box<str>, Standing>]>;
+
 /// What an index knows of a tool of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// It is in this place.
     Offered(usize),
     /// The member has it, and it is not offered.
@@ -76,7 +79,7 @@ impl Index {
         asked.map(|(place, _)| place)
     }
 
-    /// The first `limit` tools in the `text` that the search of the member in this place gave, as clients know them and
+    /// The first `limit` tools, of the first [`defaults::SEARCH_ROWS_MAX`], in the `text` that the search of the member in this place gave, as clients know them and
     /// as far as `audience` may use them. `None` if it is no list of tools, as where nothing was found.
     pub fn found_by(
         &self,
@@ -87,7 +90,8 @@ impl Index {
         revision: Revision,
     ) -> Option<Vec<Finding>> {
         let rows: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        let rows = rows.into_iter().filter_map(|row| Members::parse(row.get()));
+        let rows = rows.into_iter().take(defaults::SEARCH_ROWS_MAX);
+        let rows = rows.filter_map(|row| Members::parse(row.get()));
         let found = rows.filter_map(|row| self.found_remotely(member, &row, audience, revision));
         Some(found.take(limit).collect())
     }
@@ -217,25 +221,34 @@ impl Index {
     }
 
     fn standing(&self, member: usize, original: &str) -> Standing {
-        let mut offered = self.merged(List::Tools).entries.iter();
-        let place = offered.position(|entry| entry.target.member == member && entry.target.original == original);
-        if let Some(place) = place {
-            return Standing::Offered(place);
-        }
-        let catalog = self.members.get(member).and_then(|member| member.catalog.as_deref());
-        let is_known = catalog.is_some_and(|catalog| {
-            catalog.tools.iter().any(|tool| tool.key == original)
-                || catalog
-                    .withheld
-                    .iter()
-                    .any(|entry| entry.list == List::Tools && entry.name == original)
-        });
-        if is_known {
-            Standing::Withheld
-        } else {
-            Standing::Unknown
-        }
+        let standing = self.standings().get(member).and_then(|known| known.get(original));
+        standing.copied().unwrap_or(Standing::Unknown)
     }
+
+    fn standings(&self) -> &[HashMap<Box<str>, Standing>] {
+        self.standings.get_or_init(|| {
+            let withheld = self.members.iter().map(withheld_by_name);
+            let mut standings: Standings = withheld.collect();
+            // Of several entries of one tool the first stands.
+            for (place, entry) in self.merged(List::Tools).entries.iter().enumerate().rev() {
+                if let Some(known) = standings.get_mut(entry.target.member) {
+                    known.insert(entry.target.original.as_str().into(), Standing::Offered(place));
+                }
+            }
+            standings
+        })
+    }
+}
+
+/// All tools that `member` has, as if none were offered.
+fn withheld_by_name(member: &MemberCatalog) -> HashMap<Box<str>, Standing> {
+    let Some(catalog) = member.catalog.as_deref() else {
+        return HashMap::new();
+    };
+    let withheld = catalog.withheld.iter().filter(|entry| entry.list == List::Tools);
+    let names = withheld.map(|entry| entry.name.as_str());
+    let names = names.chain(catalog.tools.iter().map(|tool| &*tool.key));
+    names.map(|name| (name.into(), Standing::Withheld)).collect()
 }
 
 /// The best `limit` of what was found in several places, in the order of results: of two with one name the first stands.

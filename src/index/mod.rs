@@ -45,7 +45,7 @@ use crate::api::STATUS_LIST_MAX;
 use crate::api::federation::{IndexStatus, PrefixStrategy};
 use crate::defaults;
 use crate::mcp::{Revision, apps, descriptor};
-use findings::Findable;
+use findings::{Findable, Standings};
 use merged::{Entry, Merged, Parts, Report};
 use skills::rewrite;
 use skills::uri::is_skill;
@@ -92,6 +92,7 @@ pub struct Index {
     fingerprint: u64,
     /// Made when somebody searches first.
     findable: OnceLock<Box<[Findable]>>,
+    standings: OnceLock<Standings>,
     everybody: Arc<View>,
     /// Of audiences that see something else than everybody.
     views: ArcSwap<HashMap<Audience, Arc<View>>>,
@@ -129,6 +130,7 @@ impl Index {
             has_apps,
             fingerprint: 0,
             findable: OnceLock::new(),
+            standings: OnceLock::new(),
             everybody: Arc::default(),
             views: ArcSwap::default(),
         };

@@ -1,9 +1,9 @@
 //! One task per upstream: connect, read the catalog, keep both fresh, and try again with patience.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::Connection;
@@ -25,25 +25,30 @@ impl Inner {
 
     /// Serves from `connection` and listens on it until it is of no more use. `None`: the server is let go of.
     async fn use_up(&self, connection: &Arc<Connection>) -> Option<Ended> {
-        let (beginning, was_ready) = (Beginning::now(), AtomicBool::new(false));
+        let (beginning, was_ready) = (Beginning::now(), watch::Sender::new(false));
         let error = tokio::select! {
             () = self.stop.cancelled() => return None,
             error = self.hold(connection, &beginning, &was_ready) => error,
             error = listening::listen(connection, self.timeouts, &beginning) => error,
             other = self.replaced(connection, &was_ready) => return Some(Ended::Replaced(other)),
         };
-        let was_ready = was_ready.into_inner();
+        let was_ready = *was_ready.borrow();
         Some(Ended::Failed { error, was_ready })
     }
 
     /// Reads the catalog and keeps it fresh until the connection fails.
-    async fn hold(&self, connection: &Arc<Connection>, beginning: &Beginning, was_ready: &AtomicBool) -> Error {
+    async fn hold(
+        &self,
+        connection: &Arc<Connection>,
+        beginning: &Beginning,
+        was_ready: &watch::Sender<bool>,
+    ) -> Error {
         beginning.settled().await;
         let mut missing = MissingLists::new(Instant::now());
         if let Err(error) = self.refresh(connection, &mut missing).await {
             return error;
         }
-        was_ready.store(true, Ordering::Relaxed);
+        was_ready.send_replace(true);
         let peer = connection.peer();
         tracing::info!(server = self.name, revision = %peer.revision_name, name = peer.name, "connected");
         let mut read_at = Instant::now();
@@ -90,11 +95,13 @@ impl Inner {
     }
 
     /// Waits for another connection that does for the catalog what `connection` does, and carries calls too.
-    async fn replaced(&self, connection: &Arc<Connection>, is_ready: &AtomicBool) -> Arc<Connection> {
+    async fn replaced(&self, connection: &Arc<Connection>, is_ready: &watch::Sender<bool>) -> Arc<Connection> {
+        // What was offered before that still is.
+        drop(is_ready.subscribe().wait_for(|is_ready| *is_ready).await);
         let mut offers = self.lanes.offers();
         loop {
             let offer = offers.borrow_and_update().clone();
-            if let Some(offer) = offer.filter(|_| is_ready.load(Ordering::Relaxed))
+            if let Some(offer) = offer
                 && let Some(other) = offer.connection.upgrade()
                 && !Arc::ptr_eq(&other, connection)
                 && !other.has_ended()

@@ -185,12 +185,13 @@ async fn a_process_lists_everything_and_another_one_is_called_by_all_who_cannot_
     gateway.stop().await;
 }
 
-/// A process that lists the same to everybody, and more when it was asked to.
+/// A process that lists the same to everybody, and more when it was asked to; of the first `ODD` another tool too.
 const INDIFFERENT: &str = r#"
 import json, os, sys
 def say(m): print(json.dumps({"jsonrpc": "2.0", **m}), flush=True)
 open(os.environ["STARTED"], "a").write("%d\n" % os.getpid())
-tools = ["always"]
+is_odd = len(open(os.environ["STARTED"]).readlines()) <= int(os.environ.get("ODD", "0"))
+tools = ["always", "odd"] if is_odd else ["always"]
 for line in sys.stdin:
     m = json.loads(line)
     method, id = m.get("method"), m.get("id")
@@ -238,6 +239,45 @@ async fn a_process_to_which_it_makes_no_difference_is_one_process_in_the_end() {
     assert_eq!(call(&gateway, &json!({})).await.to_string(), process);
     gateway.stop().await;
     assert!(!runs(&process));
+}
+
+#[tokio::test]
+async fn a_process_that_is_called_takes_over_from_one_that_is_started_again_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let started = directory.path().join("started");
+    let mut input = plan(&[("s", "127.0.0.1:1".parse().unwrap())]);
+    input.servers[0].endpoint = Ok(Endpoint::Stdio(StdioCommand {
+        program: "python3".into(),
+        args: vec!["-c".into(), INDIFFERENT.into()],
+        env: [
+            ("STARTED".to_owned(), started.to_str().unwrap().to_owned()),
+            ("ODD".to_owned(), "1".to_owned()),
+        ]
+        .into(),
+        cwd: None,
+    }));
+    input.servers[0].terms.timeouts.connect = SOON;
+    let mut gateway = TestGateway::start(input).await;
+    gateway
+        .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    let process = call(&gateway, &json!({})).await.to_string();
+    let pids = || -> Vec<String> {
+        let started = std::fs::read_to_string(&started).unwrap();
+        started.lines().map(str::to_owned).collect()
+    };
+    let runs = |pid: &String| std::path::Path::new("/proc").join(pid).exists();
+    let first = pids()[0].clone();
+    assert!(runs(&first) && first != process, "what lists other things stays");
+    let killed = std::process::Command::new("kill").args(["-9", &first]).status();
+    assert!(killed.unwrap().success());
+    eventually("it is started again", || pids().len() == 3).await;
+    eventually("only one is left", || {
+        pids().iter().filter(|pid| runs(pid)).count() == 1
+    })
+    .await;
+    assert_eq!(call(&gateway, &json!({})).await.to_string(), process);
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -82,6 +82,23 @@ async fn who_has_it_answers_though_others_fail() {
 }
 
 #[tokio::test]
+async fn uris_of_skills_in_what_nobody_lists_are_told_as_anywhere() {
+    let shelf = Shelf::empty();
+    let a = Upstream::start(move |seen| match seen.method() {
+        "resources/read" => seen.result(json!({
+            "resultType": "complete", "contents": [{"uri": "skill://a/x", "text": "x"}], "ttlMs": 0, "cacheScope": "private",
+        })),
+        _ => shelf.answer_modern(seen),
+    })
+    .await;
+    let gateway = TestGateway::ready(&[("m", a.address)]).await;
+    for revision in BOTH {
+        let answer = read(&gateway, revision, "x://1").await;
+        assert_eq!(answer["result"]["contents"][0]["uri"], "skill://m/a/x", "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn the_first_in_order_answers_though_it_is_slower() {
     let slow = Shelf::empty().with("x://1", "of a");
     let a = Upstream::start(move |seen| match seen.method() {

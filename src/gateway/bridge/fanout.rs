@@ -166,7 +166,11 @@ impl Attempt {
             },
             Body::Result(result) => {
                 let info = &hop.federation.server_info;
-                match shape::response(request.id, request.method, result, reply.era, request.revision, info) {
+                let renamed = match hop.for_client(result) {
+                    Ok(renamed) => renamed,
+                    Err(error) => return Self::Failed(error.to_string()),
+                };
+                match shape::response(request.id, request.method, &renamed, reply.era, request.revision, info) {
                     Ok(body) => Self::Answered(Answer::new(body, Outcome::Ok)),
                     Err(ResultError::InputRequired) => Self::Asked,
                     Err(error) => Self::Failed(error.to_string()),

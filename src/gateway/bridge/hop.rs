@@ -192,7 +192,7 @@ impl<'a> Hop<'a> {
     }
 
     /// A result with the URIs of skills that clients know them by. Only entries of skills must be such as hosts can use.
-    fn for_client<'r>(&self, result: &'r str) -> Result<Cow<'r, str>, EntryError> {
+    pub(super) fn for_client<'r>(&self, result: &'r str) -> Result<Cow<'r, str>, EntryError> {
         match (self.request.method, &self.member.skills) {
             (Method::SkillsGet, prefix) => rewrite::entry(result, prefix.as_ref()),
             (Method::ToolsCall | Method::PromptsGet, Some(prefix)) => Ok(rewrite::links(result, prefix)),

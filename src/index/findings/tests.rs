@@ -237,6 +237,14 @@ fn rows_that_cannot_be_called_are_left_out() {
 }
 
 #[test]
+fn of_a_member_that_floods_with_rows_only_the_first_are_read() {
+    let index = build(vec![searching("git", json!({}), &[json!({"name": "known"})])]);
+    let unusable = vec![row(""); defaults::SEARCH_ROWS_MAX - 1];
+    let flood: Vec<Value> = unusable.into_iter().chain([row("known"), row("late")]).collect();
+    assert_eq!(remote_names(&index, flood.into()), ["git__known"]);
+}
+
+#[test]
 fn names_that_no_list_has_lead_to_the_member_whose_prefix_they_have_if_it_searches() {
     let said = json!({"tools": {"deny": ["delete_*"], "overrides": [{"name": "old", "as": "new"}]}});
     let index = build(vec![

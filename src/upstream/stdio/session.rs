@@ -140,8 +140,8 @@ impl Pumps {
 /// connection is gone.
 async fn write(mut stdin: ChildStdin, link: Arc<Link>, mut queue: mpsc::Receiver<Outgoing>) -> Option<Ending> {
     loop {
+        // In no fixed order: a child that asks all the time must not keep calls from itself.
         let message = tokio::select! {
-            biased;
             message = link.outbox.next() => message,
             next = queue.recv() => match next? {
                 Outgoing::Notification(message) => message,

@@ -299,6 +299,27 @@ answer(r, [pong, refusal["id"], refusal["error"]["code"]])
 }
 
 #[tokio::test]
+async fn a_child_that_asks_without_end_does_not_keep_calls_from_itself() {
+    // It asks faster than it reads, so that there is always an answer to be written.
+    let child = start(
+        r#"
+import threading
+def flood():
+    pings = b'{"jsonrpc":"2.0","id":"p","method":"ping"}\n' * 50
+    while True: os.write(1, pings)
+r = next(requests)
+answer(r, None)
+threading.Thread(target=flood, daemon=True).start()
+for r in requests:
+    if "method" in r: os.write(1, b'{"jsonrpc":"2.0","id":%d,"result":null}\n' % r["id"])
+"#,
+    );
+    for id in 1..5 {
+        child.ask(id, "a").await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_child_that_asks_without_end_and_never_reads_is_bounded() {
     let child = start(
         r#"
