@@ -64,12 +64,13 @@ impl Outbox {
         }
     }
 
-    fn add(&self, message: Message) {
-        self.lock().messages.push_back(message);
-        self.filled.notify_one();
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        self.lock().messages.len()
     }
 
-    fn pop(&self) -> Option<Bytes> {
+    /// The next message, if there is one.
+    pub(super) fn pop(&self) -> Option<Bytes> {
         let mut state = self.lock();
         match state.messages.pop_front()? {
             Message::Reply(message) => {
@@ -79,6 +80,11 @@ impl Outbox {
             Message::Refusal(message) => Some(message),
             Message::Cancellation(id) => Some(cancellation(id)),
         }
+    }
+
+    fn add(&self, message: Message) {
+        self.lock().messages.push_back(message);
+        self.filled.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,7 @@
 //! The life of one child process: its pipes are served, its end is noticed or brought about.
 
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -140,21 +141,41 @@ impl Pumps {
 /// connection is gone.
 async fn write(mut stdin: ChildStdin, link: Arc<Link>, mut queue: mpsc::Receiver<Outgoing>) -> Option<Ending> {
     loop {
-        // In no fixed order: a child that asks all the time must not keep calls from itself.
-        let message = tokio::select! {
-            message = link.outbox.next() => message,
-            next = queue.recv() => match next? {
-                Outgoing::Notification(message) => message,
-                Outgoing::Call(id) => match link.calls.take_message(id) {
-                    Some(message) => message,
-                    None => continue,
-                },
-            },
+        let next = tokio::select! {
+            biased;
+            next = queue.recv() => Ok(next?),
+            message = link.outbox.next() => Err(message),
         };
-        if stdin.write_all_buf(&mut message.chain(&b"\n"[..])).await.is_err() {
+        let written = match next {
+            Err(message) => write_line(&mut stdin, message).await,
+            Ok(next) => write_next(&mut stdin, &link, next).await,
+        };
+        if written.is_err() {
             return Some(Ending::InputClosed);
         }
     }
+}
+
+/// Writes what waits in the outbox, which was said before, and then `next`. What comes into the outbox meanwhile does not go
+/// before it: a child that asks all the time would keep calls from itself.
+async fn write_next(stdin: &mut ChildStdin, link: &Link, next: Outgoing) -> io::Result<()> {
+    for _ in 0..link.outbox.len() {
+        if let Some(message) = link.outbox.pop() {
+            write_line(stdin, message).await?;
+        }
+    }
+    let message = match next {
+        Outgoing::Notification(message) => Some(message),
+        Outgoing::Call(id) => link.calls.take_message(id),
+    };
+    match message {
+        Some(message) => write_line(stdin, message).await,
+        None => Ok(()),
+    }
+}
+
+async fn write_line(stdin: &mut ChildStdin, message: Bytes) -> io::Result<()> {
+    stdin.write_all_buf(&mut message.chain(&b"\n"[..])).await
 }
 
 /// Reads messages until the child closes its output or sends what is not taken.
