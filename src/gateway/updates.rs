@@ -108,10 +108,7 @@ impl Subscribed {
 
     /// Subscribes with whoever has the resource now. `None` once the federation is served no longer.
     async fn renew(&mut self) -> Option<()> {
-        // Servers that go as soon as they have come are not asked for ever more.
-        if self.since.elapsed() > defaults::RETRY_MAX {
-            self.pause = defaults::RETRY_MIN;
-        }
+        self.pause = pause_after(self.since.elapsed(), self.pause);
         loop {
             sleep(self.pause).await;
             self.pause = (self.pause * 2).min(defaults::RETRY_MAX);
@@ -132,6 +129,12 @@ impl Subscribed {
             }
         }
     }
+}
+
+/// How long to wait before a subscription that lasted so long is renewed, where it was `pause` the last time: servers that go as
+/// soon as they have come are asked less and less.
+fn pause_after(lasted: Duration, pause: Duration) -> Duration {
+    if lasted > pause { defaults::RETRY_MIN } else { pause }
 }
 
 /// Passes each update on as `send` takes it.
@@ -198,6 +201,19 @@ async fn watch(mut subscribed: Subscribed, updates: mpsc::Sender<Arc<str>>) {
         // While the client does not read, further updates become one.
         if updates.send(params).await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasted_is_renewed_soon_and_what_did_not_less_and_less() {
+        let seconds = Duration::from_secs;
+        for (lasted, pause, next) in [(12, 2, 1), (3, 2, 1), (1, 2, 2), (0, 30, 30), (31, 30, 1)] {
+            assert_eq!(pause_after(seconds(lasted), seconds(pause)), seconds(next), "{lasted}");
         }
     }
 }
