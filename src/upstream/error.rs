@@ -177,6 +177,10 @@ impl Error {
 /// What to do about an HTTP status that a wrong address is answered with.
 fn what_to_check(status: u16) -> &'static str {
     match status {
+        300..=399 => {
+            ", which leads elsewhere and is not followed; write the address that it leads to, often one with or without a \
+             slash at its end"
+        }
         404 | 405 => "; check the address: the path of an MCP endpoint is often /mcp",
         _ => "",
     }

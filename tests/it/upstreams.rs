@@ -104,6 +104,7 @@ async fn what_answers_without_messages_is_told_with_what_came_and_what_to_check(
             "the server answered with text/plain, not with a message",
         ),
         (page(404), "BadStatus", "HTTP status 404; check the address"),
+        (page(307), "BadStatus", "HTTP status 307, which leads elsewhere"),
         (zipped(503), "BadStatus", "HTTP status 503"),
         (
             Answer::json(200, json!({"hello": 1})).with_header("content-encoding", "identity"),
