@@ -140,7 +140,7 @@ async fn a_connection_whose_answer_is_still_to_come_is_not_used_and_ends_with_th
 }
 
 #[tokio::test]
-async fn connections_that_nobody_uses_are_closed_in_time() {
+async fn a_connection_that_nobody_used_for_long_is_not_used_any_more() {
     let ((server, target), pool) = (Server::start(Then::Listen).await, pool());
     asked(&pool, &target, Request::default()).await;
     let long_ago = Instant::now().checked_sub(defaults::IDLE_CONNECTION).unwrap();
@@ -156,7 +156,7 @@ async fn connections_that_nobody_uses_are_closed_in_time() {
         .iter_mut()
         .for_each(|(_, since)| *since = long_ago);
     asked(&pool, &target, Request::default()).await;
-    assert_eq!(server.connections(), 2, "an old one is not used any more");
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]
