@@ -224,21 +224,10 @@ impl Upstream {
 
     /// Hears of changes of these tasks, as the server knows them, until what is given is dropped. Where the server does not
     /// tell, they are asked for as `owner` now and then. Waits until the server agreed or answered, at most
-    /// `timeouts.resource` for each. `None` where it knows none of them.
-    pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner) -> Option<TaskChanges> {
-        let inner = Arc::clone(&self.inner);
-        let (stop, limit) = (inner.stop.clone(), self.timeouts.resource);
-        let at_work = inner.begin_work();
-        let connect = move || {
-            let inner = Arc::clone(&inner);
-            async move { inner.standing().await }
-        };
-        let told = timeout(limit, TaskChanges::listen(connect, tasks.clone(), stop, at_work)).await;
-        if let Ok(Some(changes)) = told {
-            return Some(changes);
-        }
-        let looking = TaskChanges::look(Arc::clone(&self.inner), owner, tasks);
-        timeout(limit, looking).await.ok()?
+    /// `timeouts.resource` for each. `None` where it knows none of them; where they are `known` to have been there, it is
+    /// `None` only while the server cannot be asked.
+    pub async fn task_changes(&self, tasks: Vec<String>, owner: Owner, known: bool) -> Option<TaskChanges> {
+        TaskChanges::of(Arc::clone(&self.inner), owner, tasks, known, self.timeouts.resource).await
     }
 
     /// Has its lists read as soon as may be, whatever is known of them.

@@ -57,5 +57,5 @@ pub use request::{Answers, Body, Call, Fanout, Reply, TaskCall};
 pub use shares::{Party, Shares, Taken, share_of};
 pub use state::{Health, Introduction, Peer, State, Transport};
 pub use subscriptions::{SubscribeError, Subscriber, Subscription};
-pub use task_changes::{TaskChanges, TaskNews};
+pub use task_changes::{TaskChange, TaskChanges, TaskNews};
 pub use terms::{Forwarding, Freshness, HttpTransport, Terms};

@@ -3,21 +3,20 @@
 //! [looked at](super::task_looks) now and then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::caller::Owner;
 use super::connection::{Connection, Link};
-use super::error::Error;
 use super::event_stream::EventStream;
 use super::holding::{AtWork, Inner};
 use super::http::{Opened, routing_headers};
 use super::request::Reply;
-use super::supervise::jittered;
 use super::task_looks::Looks;
 use crate::defaults;
 use crate::mcp::message::Envelope;
@@ -26,13 +25,31 @@ use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::task::{self, Kind};
 use crate::mcp::{Era, Features, Method, message, notice};
 
-/// Changes of some tasks, until it is dropped. Where the server's stream ends, another one is opened.
+/// Changes of some tasks, until it is dropped.
 #[derive(Debug)]
 pub struct TaskChanges {
     /// The tasks of which it tells.
-    pub accepted: Vec<String>,
-    arriving: mpsc::Receiver<TaskNews>,
+    pub accepted: Vec<Accepted>,
+    arriving: mpsc::Receiver<TaskChange>,
     _reading: AbortOnDropHandle<()>,
+}
+
+/// A task that is told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// What its server calls it.
+    pub task: String,
+    /// When it was made, if its server said so already.
+    pub created: Option<String>,
+}
+
+/// What there is to tell of a task.
+#[derive(Debug)]
+pub enum TaskChange {
+    /// What its server says of it.
+    Told(TaskNews),
+    /// Its server knows nothing of the task that it called by this name. It is told of no more.
+    Lost(String),
 }
 
 /// What has become of a task.
@@ -47,45 +64,67 @@ pub struct TaskNews {
 }
 
 impl TaskChanges {
-    /// Asks the server behind what `connect` gives to tell of `tasks`, until `stop` is cancelled. `None` where it tells of
-    /// none.
-    pub(super) async fn listen<F>(
-        connect: impl Fn() -> F + Send + Sync + 'static,
+    /// Asks the server behind `inner` to tell of `tasks`, for as long as `limit`, and looks at those of which it does not,
+    /// for as long again. Where they were told of before, and so are `known` to have been there, what happened meanwhile is
+    /// looked at too. `None` where none of them is there or, if they are `known`, while the server cannot be asked.
+    pub(super) async fn of(
+        inner: Arc<Inner>,
+        owner: Owner,
         tasks: Vec<String>,
-        stop: CancellationToken,
-        at_work: Option<AtWork>,
-    ) -> Option<Self>
-    where
-        F: Future<Output = Result<Arc<Connection>, Error>> + Send + 'static,
-    {
-        let (events, accepted) = open(&*connect().await.ok()?, &tasks).await?;
-        if accepted.is_empty() {
+        known: bool,
+        limit: Duration,
+    ) -> Option<Self> {
+        let (stop, at_work) = (inner.stop.clone(), inner.begin_work());
+        let listening = async {
+            match inner.standing().await {
+                Ok(connection) => Some(open(&connection, &tasks).await),
+                Err(_) => None,
+            }
+        };
+        let listening = timeout(limit, listening).await.ok().flatten();
+        if known && listening.is_none() {
             return None;
         }
-        let again = accepted.clone();
-        Some(Self::reading(accepted, stop, at_work, |sender| {
-            keep(events, connect, again, sender)
-        }))
+        let (events, agreed) = listening.flatten().unzip();
+        let agreed = agreed.unwrap_or_default();
+        let others = tasks.into_iter().filter(|task| !agreed.contains(task)).collect();
+        let looks = Looks::first(Arc::clone(&inner), owner.clone(), others, known, limit).await;
+        let told = agreed.iter().map(|task| Accepted {
+            task: task.clone(),
+            created: None,
+        });
+        let accepted: Vec<_> = told.chain(looks.tasks()).collect();
+        let missed = if known { agreed } else { Vec::new() };
+        let reading = move |changes: mpsc::Sender<TaskChange>| async move {
+            let missed = Looks::first(inner, owner, missed, known, limit).await;
+            missed.tell(&changes).await;
+            let Some(mut events) = events else {
+                looks.keep(&changes).await;
+                // Nothing more becomes of them, and nothing more is told.
+                return changes.closed().await;
+            };
+            tokio::select! {
+                () = read(&mut events, &changes) => {}
+                () = async {
+                    looks.keep(&changes).await;
+                    std::future::pending().await
+                } => {}
+            }
+        };
+        (!accepted.is_empty()).then(|| Self::reading(accepted, stop, at_work, reading))
     }
 
-    /// Looks at `tasks` of `owner` until they are over. `None` where the server behind `inner` knows none of them.
-    pub(super) async fn look(inner: Arc<Inner>, owner: Owner, tasks: Vec<String>) -> Option<Self> {
-        let (stop, at_work) = (inner.stop.clone(), inner.begin_work());
-        let looks = Looks::first(inner, owner, tasks).await;
-        let accepted = looks.tasks();
-        (!accepted.is_empty()).then(|| Self::reading(accepted, stop, at_work, |sender| looks.keep(sender)))
-    }
-
-    /// What has become of one of the tasks. `None` once the server is let go of.
-    pub async fn next(&mut self) -> Option<TaskNews> {
+    /// What there is to tell of one of the tasks next. `None` once the server is let go of, or tells nothing more: it has to
+    /// be asked anew.
+    pub async fn next(&mut self) -> Option<TaskChange> {
         self.arriving.recv().await
     }
 
     fn reading<F>(
-        accepted: Vec<String>,
+        accepted: Vec<Accepted>,
         stop: CancellationToken,
         at_work: Option<AtWork>,
-        read: impl FnOnce(mpsc::Sender<TaskNews>) -> F,
+        read: impl FnOnce(mpsc::Sender<TaskChange>) -> F,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -107,39 +146,9 @@ impl TaskChanges {
     }
 }
 
-/// Reads one stream after the other.
-async fn keep<F>(
-    mut events: EventStream,
-    connect: impl Fn() -> F + Send + Sync,
-    tasks: Vec<String>,
-    changes: mpsc::Sender<TaskNews>,
-) where
-    F: Future<Output = Result<Arc<Connection>, Error>> + Send,
-{
-    let mut pause = defaults::RETRY_MIN;
-    loop {
-        let began = Instant::now();
-        read(&mut events, &changes).await;
-        if began.elapsed() >= defaults::STREAM_OF_USE {
-            pause = defaults::RETRY_MIN;
-        }
-        events = loop {
-            sleep(jittered(pause)).await;
-            pause = (pause * 2).min(defaults::RETRY_MAX);
-            let opened = match connect().await {
-                Ok(connection) => open(&connection, &tasks).await,
-                Err(_) => None,
-            };
-            if let Some((events, _)) = opened {
-                break events;
-            }
-        };
-    }
-}
-
 /// Passes on what the server tells of tasks until it tells nothing more. A client that does not read holds up this
 /// stream, which is its own.
-async fn read(events: &mut EventStream, changes: &mpsc::Sender<TaskNews>) {
+async fn read(events: &mut EventStream, changes: &mpsc::Sender<TaskChange>) {
     while let Ok(Some(event)) = events.next().await {
         let Some(Ok(envelope)) = event
             .message()
@@ -155,7 +164,7 @@ async fn read(events: &mut EventStream, changes: &mpsc::Sender<TaskNews>) {
                     kind: Kind::Extension,
                     outcome: None,
                 };
-                if changes.send(news).await.is_err() {
+                if changes.send(TaskChange::Told(news)).await.is_err() {
                     return;
                 }
             }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::caller::Owner;
 use super::error::Error;
 use super::holding::Inner;
 use super::request::{Body, Call, Fanout, Reply, TaskCall};
-use super::task_changes::TaskNews;
+use super::task_changes::{Accepted, TaskChange, TaskNews};
 use crate::defaults;
 use crate::mcp::object::Members;
 use crate::mcp::task::{Kind, Status, Task};
@@ -22,7 +22,16 @@ use crate::mcp::{Era, Features, Method, RpcError};
 pub(super) struct Looks {
     inner: Arc<Inner>,
     owner: Owner,
-    tasks: Vec<(String, Look)>,
+    tasks: Vec<(String, Seen)>,
+}
+
+/// What came of a look.
+enum Seen {
+    Told(Look),
+    /// The server knows of no such task.
+    Unknown,
+    /// It said nothing of use, which may pass.
+    Nothing,
 }
 
 /// What there is to see of a task.
@@ -34,75 +43,117 @@ struct Look {
 }
 
 impl Looks {
-    /// Asks for `tasks` as `owner` for the first time. Those that the server does not know are left out.
-    pub(super) async fn first(inner: Arc<Inner>, owner: Owner, tasks: Vec<String>) -> Self {
+    /// Asks for `tasks` as `owner` for the first time, for as long as `limit`. Those that the server does not know are left
+    /// out, unless they are `known` to have been there: it is then asked again, as it is where it says nothing of use.
+    pub(super) async fn first(
+        inner: Arc<Inner>,
+        owner: Owner,
+        tasks: Vec<String>,
+        known: bool,
+        limit: Duration,
+    ) -> Self {
+        let deadline = Instant::now() + limit;
         let looks = iter(tasks).map(async |task| {
-            let look = look(&inner, &owner, &task).await;
-            Some((task, look.ok()??))
+            let looked = timeout_at(deadline, look(&inner, &owner, &task)).await;
+            (task, looked.unwrap_or(Seen::Nothing))
         });
-        let looks: Vec<Option<_>> = looks.buffered(AT_A_TIME).collect().await;
-        let tasks = looks.into_iter().flatten().collect();
+        let looks: Vec<_> = looks.buffered(AT_A_TIME).collect().await;
+        let is_taken = |seen: &Seen| known || !matches!(seen, Seen::Unknown);
+        let tasks = looks.into_iter().filter(|(_, seen)| is_taken(seen)).collect();
         Self { inner, owner, tasks }
     }
 
     /// Which tasks they are.
-    pub(super) fn tasks(&self) -> Vec<String> {
-        self.tasks.iter().map(|(task, _)| task.clone()).collect()
+    pub(super) fn tasks(&self) -> impl Iterator<Item = Accepted> {
+        self.tasks.iter().map(|(task, seen)| Accepted {
+            task: task.clone(),
+            created: match seen {
+                Seen::Told(look) => look.created(),
+                Seen::Unknown | Seen::Nothing => None,
+            },
+        })
     }
 
-    /// Tells what is not working any more already, and every change from now on, until all are over.
-    pub(super) async fn keep(self, changes: mpsc::Sender<TaskNews>) {
+    /// Tells what is not working any more already, and nothing else.
+    pub(super) async fn tell(self, changes: &mpsc::Sender<TaskChange>) {
+        for (_, seen) in self.tasks {
+            if let Seen::Told(look) = seen
+                && look.status != Status::Working
+                && changes.send(TaskChange::Told(look.news)).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Tells what is not working any more already, and every change from now on, until all are over or lost.
+    pub(super) async fn keep(self, changes: &mpsc::Sender<TaskChange>) {
         let (inner, owner) = (&self.inner, &self.owner);
         // Many tasks are each asked for less often, so that one subscription is no flood.
         let least = defaults::TASK_LOOK_PAUSE * u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
         let following = self
             .tasks
             .into_iter()
-            .map(|(task, first)| follow(inner, owner, task, first, least, &changes));
+            .map(|(task, first)| follow(inner, owner, task, first, least, changes));
         let mut following: FuturesUnordered<_> = following.collect();
         while following.next().await.is_some() {}
-        // Nothing more becomes of them, and nothing more is told.
-        changes.closed().await;
     }
 }
 
-/// Looks at one task, no more often than `least`, until it is over or forgotten, or nobody wants to know.
+/// Looks at one task, no more often than `least`, until it is over or lost, or nobody wants to know.
 async fn follow(
     inner: &Arc<Inner>,
     owner: &Owner,
     task: String,
-    first: Look,
+    first: Seen,
     least: Duration,
-    changes: &mpsc::Sender<TaskNews>,
+    changes: &mpsc::Sender<TaskChange>,
 ) {
-    let (mut known, mut pause) = (first.mark(), first.pause);
-    let mut next = (first.status != Status::Working).then_some(first);
+    let (mut known, mut pause, mut unknown) = (None, defaults::TASK_POLL_MIN, 0);
+    let mut seen = first;
     loop {
-        if let Some(look) = next.take() {
-            let is_over = look.status.is_final();
-            if changes.send(look.news).await.is_err() || is_over {
-                return;
-            }
-        }
-        sleep(pause.max(least)).await;
-        match look(inner, owner, &task).await {
-            Ok(Some(look)) => {
-                pause = look.pause;
+        match seen {
+            Seen::Told(look) => {
+                (pause, unknown) = (look.pause, 0);
                 let mark = look.mark();
-                if mark != known {
-                    known = mark;
-                    next = Some(look);
+                let is_news = match &known {
+                    None => look.status != Status::Working,
+                    Some(known) => *known != mark,
+                };
+                known = Some(mark);
+                let is_over = look.status.is_final();
+                if is_news && changes.send(TaskChange::Told(look.news)).await.is_err() || is_over {
+                    return;
                 }
             }
-            Ok(None) => return,
+            Seen::Unknown => {
+                unknown += 1;
+                if unknown >= defaults::TASK_LOOKS_UNKNOWN {
+                    // Where nobody wants to know, there is nobody to tell.
+                    drop(changes.send(TaskChange::Lost(task)).await);
+                    return;
+                }
+                pause = defaults::TASK_POLL;
+            }
             // A server that is away for a while may come back with it.
-            Err(_) => pause = (pause * 2).min(defaults::TASK_POLL_MAX),
+            Seen::Nothing => pause = (pause * 2).min(defaults::TASK_POLL_MAX),
         }
+        sleep(pause.max(least)).await;
+        seen = look(inner, owner, &task).await;
     }
 }
 
-/// What the server says of `task` now. `None` if it does not know it.
-async fn look(inner: &Arc<Inner>, owner: &Owner, task: &str) -> Result<Option<Look>, Error> {
+/// What the server says of `task` now.
+async fn look(inner: &Arc<Inner>, owner: &Owner, task: &str) -> Seen {
+    match told(inner, owner, task).await {
+        Ok(Some(look)) => Seen::Told(look),
+        Ok(None) => Seen::Unknown,
+        Err(_) => Seen::Nothing,
+    }
+}
+
+/// The same. `None` if the server does not know it.
+async fn told(inner: &Arc<Inner>, owner: &Owner, task: &str) -> Result<Option<Look>, Error> {
     let reply = ask(inner, owner, task, Method::TasksGet).await?;
     let result = match reply.body() {
         Body::Result(result) => result,
@@ -174,6 +225,11 @@ async fn ask(inner: &Arc<Inner>, owner: &Owner, task: &str, method: Method) -> R
 }
 
 impl Look {
+    fn created(&self) -> Option<String> {
+        let task = Task::read(&self.news.task, self.news.kind)?;
+        Some(task.created_at()?.into_owned())
+    }
+
     /// What of it clients want to hear of when it changes.
     fn mark(&self) -> (Status, Option<String>, Option<String>) {
         let task = Task::read(&self.news.task, self.news.kind);
@@ -183,9 +239,10 @@ impl Look {
     }
 }
 
+/// Whether a server says that it knows of no such task, or of none at all, as one may that took the place of another.
 fn is_unknown(error: &str) -> bool {
     let code = Members::parse(error).and_then(|error| error.get("code")?.get().parse().ok());
-    code == Some(RpcError::INVALID_PARAMS)
+    matches!(code, Some(RpcError::INVALID_PARAMS | RpcError::METHOD_NOT_FOUND))
 }
 
 fn malformed() -> Error {

@@ -116,6 +116,11 @@ impl<'a> Task<'a> {
         self.members.string("statusMessage")
     }
 
+    /// When it was made, as its server wrote it.
+    pub fn created_at(&self) -> Option<Cow<'a, str>> {
+        self.members.string("createdAt")
+    }
+
     /// The object of questions that it waits with.
     pub fn input_requests(&self) -> Option<&'a str> {
         self.members.get("inputRequests").map(|raw| raw.get())
