@@ -16,6 +16,8 @@ pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Parting words to a server are given this long.
+pub const PARTING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection to a server is kept that no request is under way on. Node.js and uvicorn close such connections
 /// after 5 s without a word, and a request that meets that is lost.
 pub const IDLE_CONNECTION: Duration = Duration::from_secs(4);

@@ -7,9 +7,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::Connection;
 use super::error::Error;
-use super::holding::Inner;
-use super::lanes::lane_for;
+use super::inner::Inner;
+
 use super::request::{Call, Reply};
+use super::sharing::lane_for;
 use super::state::Health;
 use crate::defaults;
 use crate::index::Annotations;

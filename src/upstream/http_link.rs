@@ -7,7 +7,6 @@ use http::HeaderMap;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::connection::END_TIMEOUT;
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::questions::Begun;
@@ -109,7 +108,7 @@ impl Drop for Parting<'_> {
             // Best effort: the server may be the very reason why nobody waits.
             let tell = async move {
                 for message in messages {
-                    drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await);
+                    drop(timeout(defaults::PARTING_TIMEOUT, link.http.tell(&link.headers, message)).await);
                 }
             };
             runtime.spawn(partings.track_future(tell));

@@ -10,14 +10,15 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::at_work::AtWork;
 use super::caller::Owner;
 use super::connection::{Connection, Link};
 use super::error::Error;
 use super::event_stream::EventStream;
-use super::holding::{AtWork, Inner};
 use super::http::{Opened, routing_headers};
+use super::inner::Inner;
+use super::pause::jittered;
 use super::request::Reply;
-use super::supervise::jittered;
 use super::task_looks::Looks;
 use crate::defaults;
 use crate::mcp::message::Envelope;

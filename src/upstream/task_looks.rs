@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::caller::Owner;
 use super::error::Error;
-use super::holding::Inner;
+use super::inner::Inner;
 use super::request::{Body, Call, Fanout, Reply, TaskCall};
 use super::task_changes::TaskNews;
 use crate::defaults;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::connection::{Connection, END_TIMEOUT};
+use super::connection::Connection;
 use super::ear::{Asked, Ear};
 use super::error::Error;
 use super::questions::Begun;
@@ -398,7 +398,7 @@ impl Drop for Unfinished {
                 ear: None::<Arc<dyn Ear>>,
                 fanout: Fanout::No,
             };
-            drop(connection.carry(&call, None, Some(END_TIMEOUT)).await);
+            drop(connection.carry(&call, None, Some(defaults::PARTING_TIMEOUT)).await);
         });
     }
 }
