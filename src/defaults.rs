@@ -294,7 +294,7 @@ pub const SEARCH_ROWS_MAX: usize = 1_000;
 pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
 /// and so much less in each gateway that was itself asked by another one, so that what it found is in time.
 pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
-/// That a member's own search fails is logged this often at most.
+/// How a member's own search fails is logged as it changes, this often at most.
 pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
 /// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
 /// most (2025-11-25, tools).

@@ -27,7 +27,7 @@ use super::task_changes::TaskChanges;
 use super::terms::{Freshness, Terms};
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
-use crate::seldom::Seldom;
+use crate::seldom::Failing;
 
 /// One server as the gateway holds it.
 #[derive(Debug)]
@@ -76,8 +76,8 @@ pub(super) struct Inner {
     pub(super) wake: Notify,
     /// Who waits for the lists to be read.
     pub(super) rereads: Rereads,
-    /// When it was said last that its own search failed.
-    search_failures: Seldom,
+    /// What was said last of how its own search fails.
+    search_failures: Failing,
     /// It is let go of.
     pub(super) stop: CancellationToken,
     /// What is counted of it.
@@ -134,7 +134,7 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
-            search_failures: Seldom::default(),
+            search_failures: Failing::default(),
             stop,
             metrics,
         });
@@ -182,8 +182,8 @@ impl Upstream {
         self.inner.timeouts.word()
     }
 
-    /// When it was said last that its own search failed.
-    pub(crate) fn search_failures(&self) -> &Seldom {
+    /// What was said last of how its own search fails.
+    pub(crate) fn search_failures(&self) -> &Failing {
         &self.inner.search_failures
     }
 

@@ -570,6 +570,90 @@ async fn members_that_fail_to_search_are_left_out_and_counted() {
 }
 
 #[tokio::test]
+async fn what_a_member_found_is_read_in_every_form_and_a_member_whose_answer_cannot_be_read_is_named() {
+    let tool = json!({"name": "open_pr", "description": "Opens one.", "inputSchema": {"type": "object"}});
+    let in_text = |value: Value| json!([{"type": "text", "text": value.to_string()}]);
+    let forms = [
+        ("bare", json!({"content": in_text(json!([tool]))})),
+        (
+            "wrapped",
+            json!({"content": in_text(json!({"tools": [tool], "total": 1}))}),
+        ),
+        (
+            "structured",
+            json!({"content": [], "structuredContent": {"results": [tool]}}),
+        ),
+        ("single", json!({"content": in_text(tool.clone())})),
+        (
+            "wordy",
+            json!({"content": [{"type": "text", "text": "I found open_pr, which opens one."}]}),
+        ),
+        ("nameless", json!({"content": in_text(json!(["open_pr"]))})),
+        (
+            "blank",
+            json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
+        ),
+    ];
+    let mut peers = Vec::new();
+    for (name, mut result) in forms {
+        result["resultType"] = json!("complete");
+        let peer = Upstream::start(
+            move |seen: &Seen| match (seen.method(), seen.body["params"]["name"].as_str()) {
+                ("tools/call", Some("tool_search")) => seen.result(result.clone()),
+                ("tools/call", _) => seen.result(json!({
+                    "resultType": "complete", "content": [{"type": "text", "text": "ran"}],
+                })),
+                _ => upstream::modern(seen, &json!([])),
+            },
+        )
+        .await;
+        peers.push((name, peer));
+    }
+    let servers: Vec<_> = peers
+        .iter()
+        .map(|(name, peer)| (*name, peer.address, json!({"remoteSearch": true})))
+        .collect();
+    let gateway = ready(&servers, json!({})).await;
+    let found = call(
+        &gateway,
+        LATEST,
+        "tool_search",
+        json!({"query": "pr", "max_results": 9}),
+    )
+    .await;
+    let rows: Vec<Value> = serde_json::from_str(text(&found)).unwrap();
+    let read = [
+        "bare__open_pr",
+        "single__open_pr",
+        "structured__open_pr",
+        "wrapped__open_pr",
+    ];
+    assert_eq!(names(&rows), read);
+    for row in &rows {
+        assert_eq!(row["inputSchema"], json!({"type": "object"}), "{row}");
+        assert!(row["score"].is_number(), "{row}");
+    }
+    let absent = &found["result"]["_meta"]["dev.mcpfleet/absent-members"];
+    assert_eq!(*absent, json!(["blank", "nameless", "wordy"]), "{found}");
+    let page = gateway.metrics_page();
+    for (member, reason) in [("blank", "Empty"), ("nameless", "NoNames"), ("wordy", "NoList")] {
+        let line = format!(
+            "mcpfleet_remote_search_failures_total{{federation=\"default/fed\",member=\"{member}\",reason=\"{reason}\"}} 1"
+        );
+        assert!(page.lines().any(|known| known == line), "{line}: {page}");
+    }
+    for name in read {
+        let ran = call(&gateway, LATEST, "execute_tool", json!({"name": name})).await;
+        assert_eq!(text(&ran), "ran", "{name}");
+    }
+    let unknown = call(&gateway, LATEST, "wordy__open_pr", json!({})).await;
+    assert!(
+        unknown.to_string().contains("does not say whether it has the tool"),
+        "{unknown}"
+    );
+}
+
+#[tokio::test]
 async fn gateways_that_ask_each_other_come_to_an_end() {
     let pods = server(&["logs"]).await;
     let mut gateway = TestGateway::start(members(&[], json!({}))).await;
