@@ -122,8 +122,8 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>, target: 
             .ok_or(mismatch)
             .and_then(|renewed| asked.check(&answer, &renewed))
         {
-            let text = format!("member {name:?}: {mismatch}; the file is not passed on");
-            return Answer::failed(request, &text);
+            let why = format_args!("{mismatch}; the file is not passed on");
+            return Answer::failed(request, &federation.of_member(name, &why));
         }
     }
     answer

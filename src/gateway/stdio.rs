@@ -96,6 +96,7 @@ impl Pipes {
             hub,
             old_streams: OldStreams::default(),
             stop: self.stop.clone(),
+            on_refusal: self.on_refusal,
         };
         let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;

@@ -36,6 +36,8 @@ pub struct Shared {
     pub old_streams: OldStreams,
     /// Cancelled when the process is asked to stop: streams that would go on for ever end then.
     pub stop: CancellationToken,
+    /// Where whoever started this process has one server served to them: what to do where that wants credentials.
+    pub on_refusal: Option<&'static str>,
 }
 
 /// Where a message goes, who sends it, and how it came.
@@ -153,6 +155,7 @@ impl Visit {
             is_local: self.channel.as_ref().is_some_and(|channel| channel.is_local()),
             shows_all: session.map_or(self.shows_all, |session| session.shows_all),
             caller: self.caller(),
+            on_refusal: self.shared.on_refusal,
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Apps {
 /// For whom tools that only user interfaces may call are not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HideAppOnly {
-    /// For nobody: everyone is listed them.
+    /// For nobody: everyone sees them.
     #[default]
     Never,
     /// For clients that do not declare that they show user interfaces.

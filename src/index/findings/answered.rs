@@ -111,10 +111,9 @@ fn rows_in(json: &str) -> Result<Vec<&RawValue>, Unreadable> {
         match list(wrapped.get()) {
             List::Rows(_) if found.is_some() => return Err(Unreadable::Ambiguous),
             List::Rows(rows) => found = Some(rows),
-            List::Not => {}
             List::Nameless => other = List::Nameless,
             List::Empty if matches!(other, List::Not) => other = List::Empty,
-            List::Empty => {}
+            List::Empty | List::Not => {}
         }
     }
     match found {
