@@ -16,8 +16,11 @@ pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection to a server is kept that no request is under way on.
-pub const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+/// How long a connection to a server is kept that no request is under way on. Node.js and uvicorn close such connections
+/// after 5 s without a word, and a request that meets that is lost.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+/// The same where it is dear to open, and ends at a proxy: those wait for 60 s and more.
+pub const IDLE_TLS_CONNECTION: Duration = Duration::from_secs(50);
 /// Most such connections that a core keeps to one server.
 pub const IDLE_CONNECTIONS_MAX: usize = 256;
 /// Starting a process and its handshake: a package may have to be fetched first.

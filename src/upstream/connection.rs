@@ -13,6 +13,7 @@ use super::error::Error;
 use super::handshake;
 use super::http::{HttpPeer, Question};
 use super::http_link::{HttpLink, Parting};
+use super::http_pool::Sending;
 use super::known::Known;
 use super::lanes::Holds;
 use super::listening::{Hearing, Words};
@@ -221,6 +222,7 @@ impl Connection {
                         call: None,
                         resumes: false,
                         news: &self.known.news,
+                        sending: Sending::Twice,
                     };
                     drop(link.http.ask(link.headers.clone(), &link.headers, question).await);
                 }
@@ -275,6 +277,8 @@ impl Connection {
                         call: begun,
                         resumes: era == Era::Legacy,
                         news: &self.known.news,
+                        // What a client asks for is repeated by who knows whether that harms.
+                        sending: if call.is_some() { Sending::Once } else { Sending::Twice },
                     };
                     link.request(era, method, call, question).await
                 }

@@ -15,6 +15,7 @@ use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::http_link::{HttpLink, checked};
+use super::http_pool::Sending;
 use super::known::Known;
 use super::old_sse::OldSse;
 use super::pin::Pin;
@@ -248,13 +249,18 @@ impl Opening<'_> {
             call: None,
             resumes: false,
             news: &self.known.news,
+            sending: Sending::Twice,
         };
-        timeout(self.limit, http.ask(headers.clone(), headers, question))
-            .await
-            .map_err(|_| Error::Timeout {
+        let answer = timeout(self.limit, http.ask(headers.clone(), headers, question)).await;
+        match answer {
+            // Nothing was done yet that could be in doubt.
+            Ok(Err(Error::Broken(why))) => Err(Error::Connect(why)),
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Timeout {
                 operation: method.as_str(),
                 after: self.limit,
-            })?
+            }),
+        }
     }
 
     fn spawn(self, server: &str, command: &StdioCommand) -> Result<StdioConnection, Error> {

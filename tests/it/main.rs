@@ -12,6 +12,7 @@ mod apps;
 mod batches;
 mod bounds;
 mod bridge;
+mod broken_connections;
 mod broken_streams;
 mod catalogs;
 mod chart;

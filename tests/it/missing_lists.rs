@@ -50,10 +50,12 @@ async fn listed(gateway: &TestGateway) -> [usize; 3] {
 
 #[tokio::test]
 async fn a_list_that_a_server_fails_to_give_is_missing_alone_until_it_gives_it() {
-    let fails: [(Script, &str); 4] = [
+    let fails: [(Script, &str); 6] = [
         (|_| Answer::Hang, "no answer to prompts/list within 400ms"),
         (|_| Answer::status(503), "503"),
         (|_| Answer::status(404), "404"),
+        (|_| Answer::status(401), "401"),
+        (|_| Answer::status(403), "403"),
         (|seen| seen.result(json!({"prompts": null})), "malformed"),
     ];
     for (fails, words) in fails {
