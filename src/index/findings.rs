@@ -296,7 +296,7 @@ fn score_by_place(place: usize, lowest: f64) -> f64 {
     let parts = defaults::SEARCH_ROWS_MAX + 1;
     #[allow(clippy::cast_precision_loss, reason = "they are few")]
     let part = parts.saturating_sub(place + 1) as f64 / parts as f64;
-    lowest * part
+    (lowest * part * 1e6).round() / 1e6
 }
 
 /// Whether a tool that a member found may be told to models, and run for them by its name.
