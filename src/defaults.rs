@@ -141,10 +141,11 @@ pub const SESSION_QUEUE_MAX: usize = 64;
 pub const STREAMS_MAX: usize = 8_192;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
-/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
+/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused. As many
+/// again are taken of those that ask nothing.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
-/// Requests of one client on a channel that are at work at a time; further ones are refused. Streams are counted as
-/// [`LISTENS_MAX`] says.
+/// Requests of one client on a channel that are at work at a time; further ones are refused, and what asks nothing is taken
+/// on. Streams are counted as [`LISTENS_MAX`] says.
 pub const CHANNEL_REQUESTS_MAX: usize = 128;
 /// Messages that may wait for a client on a channel to read; answers wait for room.
 pub const CHANNEL_QUEUE: usize = 64;

@@ -74,7 +74,7 @@ pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> R
         Ok(message) => message,
         Err(reply) => return *reply,
     };
-    let Some(place) = letterbox.place() else {
+    let Some(place) = letterbox.place(&message) else {
         let text = "too much is going on of this session; read its stream, and send this again later\n";
         return reply::plain(StatusCode::SERVICE_UNAVAILABLE, text);
     };

@@ -36,6 +36,9 @@ pub(super) struct Talk {
     running: JoinSet<()>,
     /// Places for requests at work. Streams have theirs where listens are counted.
     places: Arc<Semaphore>,
+    /// Places for what comes while all of those are taken: requests are refused then, but what the client tells and
+    /// answers is what those at work may be waiting for.
+    places_beside: Arc<Semaphore>,
 }
 
 impl Talk {
@@ -56,6 +59,7 @@ impl Talk {
             channel,
             running: JoinSet::new(),
             places: Arc::new(Semaphore::new(defaults::CHANNEL_REQUESTS_MAX)),
+            places_beside: Arc::new(Semaphore::new(defaults::CHANNEL_REQUESTS_MAX)),
         }
     }
 
@@ -88,7 +92,7 @@ impl Talk {
         let Some(federation) = served else {
             return self.refuse_unserved(&incoming).await;
         };
-        let visit = self.visit(federation);
+        let mut visit = self.visit(federation);
         let (message, place) = match incoming {
             Incoming::Message(message, place) => (message, place),
             Incoming::TooLarge(id) => {
@@ -98,21 +102,17 @@ impl Talk {
                 return self.refuse(&visit, id, RpcError::INVALID_REQUEST, text).await;
             }
         };
-        let at_work = Arc::clone(&self.places).try_acquire_owned().ok();
-        let is_crowded = at_work.is_none();
-        if let Some(id) = is_crowded.then(|| requested(&message)).flatten() {
-            let most = defaults::CHANNEL_REQUESTS_MAX;
-            let text = format!("{most} requests are at work already; wait for the answer to one of them");
-            return self.refuse(&visit, Some(id), RpcError::INTERNAL, text).await;
-        }
+        let at_work = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Some(place),
+            Err(_) => {
+                visit.is_crowded = true;
+                // Nothing that is let in then takes long, but for a client that does not read.
+                Arc::clone(&self.places_beside).acquire_owned().await.ok()
+            }
+        };
         let mut answering = Box::pin(answer(visit, message, self.channel.out().clone(), (place, at_work)));
         // What comes next may cancel this one, so that it must have begun before that is looked at.
-        if poll!(answering.as_mut()).is_ready() {
-            return;
-        }
-        if is_crowded {
-            answering.await;
-        } else {
+        if poll!(answering.as_mut()).is_pending() {
             self.running.spawn(answering);
         }
     }
@@ -125,6 +125,7 @@ impl Talk {
             shows_all: self.channel.shows_all(),
             headers: self.headers.clone(),
             channel: Some(Arc::clone(&self.channel)),
+            is_crowded: false,
             started: Instant::now(),
         }
     }
