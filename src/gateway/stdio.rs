@@ -19,6 +19,7 @@ use super::channel::{Channel, Incoming};
 use super::conversations::Conversations;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
+use super::outgoing::Outgoing;
 use super::reach::Reach;
 use super::session::Sessions;
 use super::talk::Talk;
@@ -151,11 +152,13 @@ async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Writes each message as a line. When that fails, nobody can be told anything any more, and the talk ends.
-async fn write(mut outgoing: mpsc::Receiver<Bytes>, output: impl AsyncWrite + Unpin) {
+async fn write(mut outgoing: mpsc::Receiver<Outgoing>, output: impl AsyncWrite + Unpin) {
     let mut output = BufWriter::new(output);
     while let Some(message) = outgoing.recv().await {
         let written = async || {
-            output.write_all(&one_line(message)).await?;
+            for part in message.into_parts() {
+                output.write_all(&one_line(part)).await?;
+            }
             output.write_all(b"\n").await?;
             if outgoing.is_empty() {
                 output.flush().await?;

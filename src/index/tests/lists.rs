@@ -135,7 +135,7 @@ fn pages_follow_each_other_by_key_whatever_has_changed_in_between() {
     let page = |index: &Index, after: Option<&str>| {
         let view = index.view(Audience::EVERYBODY);
         let page = index.page(&view, List::Tools, Revision::LATEST, after, 10);
-        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", page.items)).unwrap();
+        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", String::from_utf8_lossy(&page.items))).unwrap();
         let names: Vec<String> = items
             .iter()
             .map(|item| item["name"].as_str().unwrap().to_owned())
