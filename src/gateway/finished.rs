@@ -219,3 +219,53 @@ impl fmt::Debug for ReplyBody {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures::stream;
+
+    use super::*;
+
+    /// The data that `body` is sent in.
+    async fn sent(mut body: ReplyBody) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            sent.push(frame.unwrap().into_data().unwrap());
+        }
+        sent
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_as_long_as_it_says_and_a_small_one_is_sent_as_it_is() {
+        let small = Bytes::from(vec![b' '; 100]);
+        let body = ReplyBody::of(small.clone().into());
+        assert_eq!(body.size_hint().exact(), Some(100));
+        let whole = sent(body).await;
+        assert_eq!(
+            whole.iter().map(|data| data.as_ptr()).collect::<Vec<_>>(),
+            [small.as_ptr()]
+        );
+        let large = Bytes::from(vec![b' '; 2 * defaults::FRAME_MAX]);
+        for message in [large.clone().into(), Outgoing::around(b"[]".to_vec(), 1, large)] {
+            let length = message.len() as u64;
+            let body = ReplyBody::of(message.clone());
+            assert_eq!(body.size_hint().exact(), Some(length));
+            assert!(!body.is_end_stream());
+            assert!(sent(body).await.concat() == *message.joined());
+        }
+        assert!(ReplyBody::of(Bytes::new().into()).is_end_stream());
+    }
+
+    #[tokio::test]
+    async fn events_come_in_their_order_whether_large_or_small() {
+        let page = Bytes::from(vec![b'1'; 2 * defaults::FRAME_MAX]);
+        let large = Outgoing::around(b"[]".to_vec(), 1, page);
+        let small = Outgoing::from(b"{}".to_vec());
+        let events = [&small, &large, &small, &large].map(|message| Event::message(message.clone()));
+        let body = ReplyBody::events(Box::pin(stream::iter(events)));
+        let expected = [&small, &large, &small, &large].map(|message| sse::encode(&message.joined(), None));
+        assert!(sent(body).await.concat() == expected.concat());
+    }
+}

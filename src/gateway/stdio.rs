@@ -170,3 +170,29 @@ async fn write(mut outgoing: mpsc::Receiver<Outgoing>, output: impl AsyncWrite +
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_message_is_one_line_however_it_is_cut() {
+        let (out, outgoing) = mpsc::channel(3);
+        let page = Bytes::from(vec![b'\n'; 2 * defaults::SHARED_MIN]);
+        for message in [
+            Outgoing::from(b"{\r\n}".to_vec()),
+            Outgoing::around(b"[]\n".to_vec(), 1, page),
+            Outgoing::from(b"{}".to_vec()),
+        ] {
+            out.send(message).await.unwrap();
+        }
+        drop(out);
+        let mut written = Vec::new();
+        write(outgoing, &mut written).await;
+        let spaces = " ".repeat(2 * defaults::SHARED_MIN);
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            format!("{{  }}\n[{spaces}] \n{{}}\n")
+        );
+    }
+}
