@@ -42,7 +42,7 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
         },
     };
     let is_shared = page.items.len() >= defaults::SHARED_MIN;
-    let copied: &[u8] = if is_shared { b"" } else { &page.items };
+    let copied: &[u8] = if is_shared { b"" } else { page.items };
     let size = copied.len() + federation.server_info.len() + 256;
     let mut place = 0;
     let body = message::response_with(request.id.as_json(), size, |out| {
@@ -50,7 +50,7 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
         place = write(out, federation, request, list, copied, between);
     });
     if is_shared {
-        Answer::new(Outgoing::around(body, place, page.items), Outcome::Ok)
+        Answer::new(Outgoing::around(body, place, page.shared()), Outcome::Ok)
     } else {
         Answer::new(body, Outcome::Ok)
     }

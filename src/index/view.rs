@@ -40,12 +40,14 @@ pub(super) struct Listing {
 }
 
 /// A part of a list, in the order of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page<'v> {
-    /// The descriptors, with commas between them; shared by all who are shown them.
-    pub items: Bytes,
+    /// The descriptors, JSON with commas between them.
+    pub items: &'v [u8],
     /// The key of the last one, if more follow.
     pub last: Option<&'v str>,
+    /// What the items lie in.
+    text: &'v Bytes,
 }
 
 /// A line of a list.
@@ -62,6 +64,13 @@ struct Text {
     joined: Bytes,
     /// Where each ends.
     ends: Vec<usize>,
+}
+
+impl Page<'_> {
+    /// The items where they lie, for as long as anybody needs them.
+    pub fn shared(&self) -> Bytes {
+        self.text.slice_ref(self.items)
+    }
 }
 
 impl View {
@@ -156,9 +165,11 @@ impl Index {
         let lines = &listing.lines;
         let Range { start: from, end: to } = self.places(view, list, after, size);
         let last = (to < lines.len()).then(|| lines.get(to.wrapping_sub(1))).flatten();
+        let text = listing.text(self, list, revision);
         Page {
-            items: listing.text(self, list, revision).between(from, to),
+            items: text.between(from, to),
             last: last.map(|line| self.key(list, *line)),
+            text: &text.joined,
         }
     }
 
@@ -256,17 +267,12 @@ impl Text {
     }
 
     /// The descriptors from place `from` on, up to that before place `to`.
-    fn between(&self, from: usize, to: usize) -> Bytes {
+    fn between(&self, from: usize, to: usize) -> &[u8] {
         let end = to.checked_sub(1).and_then(|last| self.ends.get(last)).copied();
         let start = match from.checked_sub(1) {
             None => 0,
             Some(before) => self.ends.get(before).map_or(self.joined.len(), |end| end + 1),
         };
-        let end = end.unwrap_or(0);
-        if start < end {
-            self.joined.slice(start..end)
-        } else {
-            Bytes::new()
-        }
+        self.joined.get(start..end.unwrap_or(0)).unwrap_or_default()
     }
 }
