@@ -152,6 +152,11 @@ pub const CHANNEL_QUEUE: usize = 64;
 /// Requests at work may finish for this long after a client on the process's own pipes has ended its input, or the
 /// process was asked to stop: hosts end a process by force that takes longer than two seconds.
 pub const CHANNEL_GRACE: Duration = Duration::from_secs(1);
+/// What is smaller than this is copied into each message that it is a part of, as a page of a list: it is not worth to
+/// send a message in parts for it.
+pub const SHARED_MIN: usize = 16 << 10;
+/// So many bytes of answers are sent to a client before others have their turn.
+pub const FRAME_MAX: usize = 256 << 10;
 /// Most messages in one batch.
 pub const BATCH_MAX: usize = 64;
 

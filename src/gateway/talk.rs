@@ -15,10 +15,11 @@ use tokio::time::{Duration, Instant, timeout};
 
 use super::access::Principal;
 use super::channel::{Channel, Incoming, pass_on};
-use super::finished::{Content, batch_of};
+use super::finished::Content;
 use super::intake;
 use super::line::{Line, Next};
 use super::modern::refusal;
+use super::outgoing::Outgoing;
 use super::visit::{Shared, Visit};
 use crate::defaults;
 use crate::fleet::Federation;
@@ -153,7 +154,7 @@ impl Talk {
     async fn say(&self, content: Content) {
         for message in content.into_messages() {
             // Where nobody listens, the talk ends.
-            drop(self.channel.out().send(Bytes::from(message)).await);
+            drop(self.channel.out().send(message).await);
         }
     }
 
@@ -193,7 +194,7 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
 type Places = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
 
 /// Answers one message to `out`, and gives its places back.
-async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: Places) {
+async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Outgoing>, places: Places) {
     let line = Line::new();
     let worked = async {
         let finished = intake::work(Arc::new(visit), message, line.clone(), true).await;
@@ -202,7 +203,7 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: 
                 line.finish(Content::Nothing);
                 return Some(events);
             }
-            Content::Batch(answers) => line.finish(Content::Message(batch_of(&answers))),
+            Content::Batch(answers) => line.finish(Content::Message(Outgoing::batch(answers))),
             content => line.finish(content),
         }
         None
@@ -215,7 +216,7 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: 
 }
 
 /// Sends what is said on `line`, to its end.
-async fn pass_line_on(line: &Line, out: &mpsc::Sender<Bytes>) {
+async fn pass_line_on(line: &Line, out: &mpsc::Sender<Outgoing>) {
     let Some(reader) = line.attend(None) else { return };
     loop {
         let changed = line.changed();

@@ -132,6 +132,25 @@ async fn everything_is_told_on_the_stream() {
 }
 
 #[tokio::test]
+async fn a_large_list_is_one_event_and_answers_follow_it() {
+    let tools = (0..40).map(|number| {
+        let description = "very long ".repeat(2_000);
+        json!({"name": format!("t{number:02}"), "description": description, "inputSchema": {"type": "object"}})
+    });
+    let tools = json!(tools.collect::<Vec<_>>());
+    let server = Upstream::start(move |seen| upstream::legacy(seen, &tools)).await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let mut client = Client::begin(&gateway).await;
+    for id in [1, 2] {
+        let listed = client.ask(json!(id), "tools/list", json!({})).await;
+        assert_eq!(listed["id"], id);
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 40);
+        let pong = client.ask(json!("p"), "ping", json!({})).await;
+        assert_eq!(pong["id"], "p");
+    }
+}
+
+#[tokio::test]
 async fn nothing_later_than_the_transport_is_spoken_on_it() {
     let gateway = TestGateway::start(plan(&[])).await;
     let mut client = Client::begin(&gateway).await;
