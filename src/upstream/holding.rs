@@ -27,7 +27,7 @@ use super::task_changes::TaskChanges;
 use super::terms::Terms;
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
-use crate::seldom::Seldom;
+use crate::seldom::Failing;
 
 /// One server as the gateway holds it.
 #[derive(Debug)]
@@ -95,11 +95,10 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
-            search_failures: Seldom::default(),
+            search_failures: Failing::default(),
             stop,
             metrics,
         });
-        inner.metrics.up(false);
         let task = tokio::spawn(supervise(Arc::clone(&inner)));
         let task = Task {
             handle: Mutex::new(Some(task)),
@@ -143,8 +142,8 @@ impl Upstream {
         self.inner.timeouts.word()
     }
 
-    /// When it was said last that its own search failed.
-    pub(crate) fn search_failures(&self) -> &Seldom {
+    /// What was said last of how its own search fails.
+    pub(crate) fn search_failures(&self) -> &Failing {
         &self.inner.search_failures
     }
 

@@ -17,7 +17,7 @@ use super::reread::Rereads;
 use super::state::State;
 use super::terms::Freshness;
 use crate::metrics::ServerMetrics;
-use crate::seldom::Seldom;
+use crate::seldom::Failing;
 
 /// What the task of a server and its calls share.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ pub(super) struct Inner {
     pub(super) wake: Notify,
     /// Who waits for the lists to be read.
     pub(super) rereads: Rereads,
-    /// When it was said last that its own search failed.
-    pub(super) search_failures: Seldom,
+    /// What was said last of how its own search fails.
+    pub(super) search_failures: Failing,
     /// It is let go of.
     pub(super) stop: CancellationToken,
     /// What is counted of it.

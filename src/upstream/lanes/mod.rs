@@ -154,7 +154,6 @@ impl Lanes {
         metrics: ServerMetrics,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        metrics.lanes(0);
         Arc::new(Self {
             server,
             endpoint,
