@@ -141,16 +141,22 @@ pub const SESSION_QUEUE_MAX: usize = 64;
 pub const STREAMS_MAX: usize = 8_192;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
-/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
+/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused. As many
+/// again are taken of those that ask nothing.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
-/// Requests of one client on a channel that are at work at a time; further ones are refused. Streams are counted as
-/// [`LISTENS_MAX`] says.
+/// Requests of one client on a channel that are at work at a time; further ones are refused, and what asks nothing is taken
+/// on. Streams are counted as [`LISTENS_MAX`] says.
 pub const CHANNEL_REQUESTS_MAX: usize = 128;
 /// Messages that may wait for a client on a channel to read; answers wait for room.
 pub const CHANNEL_QUEUE: usize = 64;
 /// Requests at work may finish for this long after a client on the process's own pipes has ended its input, or the
 /// process was asked to stop: hosts end a process by force that takes longer than two seconds.
 pub const CHANNEL_GRACE: Duration = Duration::from_secs(1);
+/// What is smaller than this is copied into each message that it is a part of, as a page of a list: it is not worth to
+/// send a message in parts for it.
+pub const SHARED_MIN: usize = 16 << 10;
+/// So many bytes of answers are sent to a client before others have their turn.
+pub const FRAME_MAX: usize = 256 << 10;
 /// Most messages in one batch.
 pub const BATCH_MAX: usize = 64;
 

@@ -52,6 +52,8 @@ pub(super) struct Visit {
     pub(super) shows_all: bool,
     /// The channel that it came on, if it did not come in a POST that speaks for itself.
     pub(super) channel: Option<Arc<Channel>>,
+    /// Whether as much is at work on its channel as may be, so that requests are refused.
+    pub(super) is_crowded: bool,
     pub(super) started: Instant,
 }
 

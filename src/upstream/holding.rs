@@ -138,7 +138,6 @@ impl Upstream {
             stop,
             metrics,
         });
-        inner.metrics.up(false);
         let task = tokio::spawn(supervise(Arc::clone(&inner)));
         let task = Task {
             handle: Mutex::new(Some(task)),

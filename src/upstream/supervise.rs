@@ -158,6 +158,7 @@ pub(super) async fn supervise(inner: Arc<Inner>) {
         }
     };
     tokio::join!(keeping, inner.lanes.tend());
+    inner.metrics.ended();
 }
 
 /// Keeps the connection that reads the catalog until the server is let go of.

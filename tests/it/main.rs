@@ -34,6 +34,7 @@ mod hops;
 mod interop;
 mod invalid;
 mod lanes;
+mod large_lists;
 mod leader;
 mod list_news;
 mod listening;

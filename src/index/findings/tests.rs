@@ -380,7 +380,7 @@ fn the_two_tools_are_listed_as_soon_as_a_member_searches_and_its_own_two_are_not
     let listed = |index: &Index, audience| {
         let view = index.view(audience);
         let page = index.page(&view, List::Tools, Revision::LATEST, None, 0);
-        let tools: Value = serde_json::from_str(&format!("[{}]", page.items)).unwrap();
+        let tools: Value = serde_json::from_str(&format!("[{}]", String::from_utf8_lossy(page.items))).unwrap();
         assert_eq!(view.leads_to_unlisted, tools.to_string().contains("\"execute_tool\""));
         names(&tools).join(" ")
     };

@@ -156,7 +156,6 @@ impl Lanes {
         metrics: ServerMetrics,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        metrics.lanes(0);
         Arc::new(Self {
             server,
             endpoint,
