@@ -185,7 +185,8 @@ pub(super) async fn subscribe(
     let audience = standing.audience(federation);
     let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
     if federation.index.is_own(&target) {
-        return Err(NotSubscribed::Own);
+        let file = federation.index.own_skills().and_then(|own| own.read(&target.original));
+        return Err(file.map_or(NotSubscribed::Unknown, |_| NotSubscribed::Own));
     }
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();

@@ -221,7 +221,7 @@ async fn more_connections_than_files_end_nobody_who_is_served() {
         .unwrap()
         .to_owned();
     // The process has some files open anyway; few enough connections wait that the kernel takes them all.
-    let flood = stream::iter(0..FILES).map(|_| tokio::net::TcpStream::connect(&address));
+    let flood = stream::iter(0..FILES).map(|_| TcpStream::connect(&address));
     let flood: Vec<_> = flood.buffered(16).collect().await;
     let call: Value = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let headers = || [("mcp-session-id", session.as_str())];

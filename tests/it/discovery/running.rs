@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcpfleet::mcp::Revision;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{ERAS, call, names, ready, search, text, tool};
 use crate::support::upstream::{self, Answer, Upstream};
