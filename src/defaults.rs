@@ -16,8 +16,13 @@ pub const VIEWS_MAX: usize = 256;
 
 /// Opening a connection to an upstream, or starting a process and its handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection to a server is kept that no request is under way on.
-pub const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+/// Parting words to a server are given this long.
+pub const PARTING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection to a server is kept that no request is under way on. Node.js and uvicorn close such connections
+/// after 5 s without a word, and a request that meets that is lost.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+/// The same where it is dear to open, and ends at a proxy: those wait for 60 s and more.
+pub const IDLE_TLS_CONNECTION: Duration = Duration::from_secs(50);
 /// Most such connections that a core keeps to one server.
 pub const IDLE_CONNECTIONS_MAX: usize = 256;
 /// Starting a process and its handshake: a package may have to be fetched first.
@@ -138,16 +143,22 @@ pub const SESSION_QUEUE_MAX: usize = 64;
 pub const STREAMS_MAX: usize = 8_192;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
-/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused.
+/// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused. As many
+/// again are taken of those that ask nothing.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
-/// Requests of one client on a channel that are at work at a time; further ones are refused. Streams are counted as
-/// [`LISTENS_MAX`] says.
+/// Requests of one client on a channel that are at work at a time; further ones are refused, and what asks nothing is taken
+/// on. Streams are counted as [`LISTENS_MAX`] says.
 pub const CHANNEL_REQUESTS_MAX: usize = 128;
 /// Messages that may wait for a client on a channel to read; answers wait for room.
 pub const CHANNEL_QUEUE: usize = 64;
 /// Requests at work may finish for this long after a client on the process's own pipes has ended its input, or the
 /// process was asked to stop: hosts end a process by force that takes longer than two seconds.
 pub const CHANNEL_GRACE: Duration = Duration::from_secs(1);
+/// What is smaller than this is copied into each message that it is a part of, as a page of a list: it is not worth to
+/// send a message in parts for it.
+pub const SHARED_MIN: usize = 16 << 10;
+/// So many bytes of answers are sent to a client before others have their turn.
+pub const FRAME_MAX: usize = 256 << 10;
 /// Most messages in one batch.
 pub const BATCH_MAX: usize = 64;
 
@@ -297,7 +308,7 @@ pub const SEARCH_ROWS_MAX: usize = 1_000;
 pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(4);
 /// and so much less in each gateway that was itself asked by another one, so that what it found is in time.
 pub const SEARCH_HOP_TIMEOUT: Duration = Duration::from_secs(1);
-/// That a member's own search fails is logged this often at most.
+/// How a member's own search fails is logged as it changes, this often at most.
 pub const SEARCH_FAILURE_PAUSE: Duration = Duration::from_secs(60);
 /// Most bytes of a name that a member with a search of its own is asked for; names of tools should have 128 characters at
 /// most (2025-11-25, tools).

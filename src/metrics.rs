@@ -6,6 +6,7 @@
 mod federation;
 mod server;
 mod sessions;
+mod voices;
 
 use prometheus::{
     Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
@@ -15,6 +16,7 @@ pub use self::federation::{FederationMetrics, OpenStream, Outcome, StreamKind};
 use self::federation::{METHODS, MethodMetrics, OTHER, OUTCOMES, STREAMS};
 pub use self::server::ServerMetrics;
 pub use self::sessions::SessionMetrics;
+use self::voices::{Voice, Voices};
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ pub struct Metrics {
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
     sessions: SessionMetrics,
+    voices: Voices,
 }
 
 const SECONDS: [f64; 14] = [
@@ -78,6 +81,7 @@ impl Metrics {
         )?;
         registry.register(Box::new(forgotten.clone()))?;
         let metrics = Self {
+            voices: Voices::default(),
             sessions: SessionMetrics { denied, forgotten },
             requests: counter(
                 "mcpfleet_requests_total",
@@ -225,10 +229,16 @@ impl Metrics {
         }
     }
 
-    /// The handles of the server `name` (`namespace/name`).
+    /// The handles of the server `name` (`namespace/name`). Once they told that it can be called, those that were given before
+    /// tell no more of how it is.
     pub fn server(&self, name: &str) -> ServerMetrics {
+        self.voices.newest(name, |voice| self.handles(name, voice))
+    }
+
+    fn handles(&self, name: &str, voice: Voice) -> ServerMetrics {
         ServerMetrics {
             name: name.to_owned(),
+            voice,
             up: self.upstream_up.with_label_values(&[name]),
             lanes: self.upstream_lanes.with_label_values(&[name]),
             answered: self.upstream_requests.with_label_values(&[name, "answered"]),
@@ -239,7 +249,6 @@ impl Metrics {
             complete: self.catalog_complete.clone(),
             items: self.catalog_items.clone(),
             withheld: self.catalog_withheld.with_label_values(&[name]),
-            is_for_some: false,
         }
     }
 
@@ -268,17 +277,19 @@ impl Metrics {
         remove_series(&self.list_bytes, "federation", name);
     }
 
-    /// Removes every series of the server `name`.
+    /// Removes every series of the server `name`; none comes back by what was given of it.
     pub fn forget_server(&self, name: &str) {
-        remove_series(&self.upstream_up, "server", name);
-        remove_series(&self.upstream_lanes, "server", name);
-        remove_series(&self.upstream_requests, "server", name);
-        remove_series(&self.upstream_seconds, "server", name);
-        remove_series(&self.upstream_failures, "server", name);
-        remove_series(&self.upstream_skipped, "server", name);
-        remove_series(&self.catalog_complete, "server", name);
-        remove_series(&self.catalog_items, "server", name);
-        remove_series(&self.catalog_withheld, "server", name);
+        self.voices.forget(name, || {
+            remove_series(&self.upstream_up, "server", name);
+            remove_series(&self.upstream_lanes, "server", name);
+            remove_series(&self.upstream_requests, "server", name);
+            remove_series(&self.upstream_seconds, "server", name);
+            remove_series(&self.upstream_failures, "server", name);
+            remove_series(&self.upstream_skipped, "server", name);
+            remove_series(&self.catalog_complete, "server", name);
+            remove_series(&self.catalog_items, "server", name);
+            remove_series(&self.catalog_withheld, "server", name);
+        });
     }
 }
 
@@ -314,6 +325,41 @@ mod tests {
 
     fn page(metrics: &Metrics) -> String {
         String::from_utf8(metrics.page().unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn the_newest_holder_of_a_server_tells_how_it_is_from_its_first_word_on() {
+        let metrics = Metrics::new().unwrap();
+        let shows = |up: u8, lanes: u8| {
+            let up = format!("mcpfleet_upstream_up{{server=\"default/s\"}} {up}\n");
+            let lanes = format!("mcpfleet_upstream_lanes{{server=\"default/s\"}} {lanes}\n");
+            page(&metrics).contains(&up) && page(&metrics).contains(&lanes)
+        };
+        let before = metrics.server("default/s");
+        assert!(shows(0, 0));
+        before.up(true);
+        before.lanes(2);
+        let after = metrics.server("default/s");
+        assert!(shows(1, 2), "it serves still");
+        metrics.server("default/s").for_some().up(false);
+        after.up(false);
+        assert!(shows(1, 2), "it serves still");
+        after.up(true);
+        assert!(shows(1, 0));
+        before.up(false);
+        before.lanes(1);
+        before.ended();
+        assert!(shows(1, 0));
+        after.lanes(3);
+        assert!(shows(1, 3));
+        after.ended();
+        assert!(shows(0, 0));
+        metrics.forget_server("default/s");
+        after.up(true);
+        after.failure("Timeout");
+        after.items(List::Tools, 1);
+        after.complete(true);
+        assert!(!page(&metrics).contains("default/s"));
     }
 
     #[test]

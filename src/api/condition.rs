@@ -24,8 +24,11 @@ pub const STALLED: &str = "Stalled";
 /// `True`, `False` or `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
+    /// It holds.
     True,
+    /// It does not hold.
     False,
+    /// Nothing is known of it yet.
     Unknown,
 }
 

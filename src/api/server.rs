@@ -128,8 +128,7 @@ pub struct MCPServerSpec {
     .field_path(".version")
 )]
 pub struct Protocol {
-    /// Auto: the server is asked. Modern: it is taken to speak 2026-07-28, and not asked, for servers that answer no
-    /// discovery. Legacy: it is offered a handshake at once, for servers that cannot bear a question before it.
+    /// How the gateway comes to know what the server speaks.
     #[serde(default)]
     pub era: ProtocolEra,
     /// The revision that is spoken (Modern), or offered in the handshake (Legacy); the newest of the era by default.
@@ -141,9 +140,12 @@ pub struct Protocol {
 /// Eras of the protocol, as a server is pinned to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ProtocolEra {
+    /// The server is asked.
     #[default]
     Auto,
+    /// It is taken to speak 2026-07-28, and not asked, for servers that answer no discovery.
     Modern,
+    /// It is offered a handshake at once, for servers that cannot bear a question before it.
     Legacy,
 }
 
@@ -200,7 +202,7 @@ pub struct Cache {
     #[schemars(length(max = 32))]
     #[x_kube(validation = delay())]
     pub stale_for: Option<Delay>,
-    /// Whose lists they are.
+    /// Whose lists they are. Default User where auth.forward is set, else Shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<CatalogIdentity>,
 }
@@ -233,14 +235,13 @@ pub struct Forward {
     pub headers: Vec<String>,
 }
 
-/// Whose lists those of a server are. User: each caller's own, read with what auth.forward sends of its request when
-/// they are first needed, and kept apart from those of others; a caller is whoever access names, with the values of
-/// those headers. Shared: everybody's, read without them. Default User where auth.forward is set, else Shared.
+/// Whose lists those of a server are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CatalogIdentity {
-    /// Everybody's.
+    /// Everybody's: read once, without what callers present.
     Shared,
-    /// Each caller's own.
+    /// Each caller's own, read with what auth.forward sends of its request when they are first needed, and kept apart from
+    /// those of others; a caller is whoever access names, with the values of those headers.
     User,
 }
 
@@ -248,9 +249,8 @@ pub enum CatalogIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogPolicy {
-    /// What is not offered when an entry of a list has a name, a schema or another member that clients could not use.
-    /// WithholdItem: that entry. WithholdServer: the whole server, until it is mended. Both are told in
-    /// status.catalog.withheld. Default WithholdItem.
+    /// What is not offered when an entry of a list has a name, a schema or another member that clients could not use;
+    /// status.catalog.withheld tells it. Default WithholdItem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_invalid: Option<OnInvalid>,
 }
@@ -258,9 +258,9 @@ pub struct CatalogPolicy {
 /// What is not offered when an entry of a list cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnInvalid {
-    /// That entry.
+    /// That entry, and all others are.
     WithholdItem,
-    /// The whole server.
+    /// All that the server has, until it is mended.
     WithholdServer,
 }
 
@@ -282,7 +282,7 @@ pub struct FederationPolicy {
         .field_path(".selector")
 )]
 pub struct AllowedNamespaces {
-    /// Same: only the server's own namespace. Selector: those that `selector` matches, and its own. All: every one.
+    /// Which namespaces they are.
     #[serde(default)]
     pub from: NamespacesFrom,
     /// The labels that a namespace must have.
@@ -293,9 +293,12 @@ pub struct AllowedNamespaces {
 /// Where federations that may use a server live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NamespacesFrom {
+    /// Only the server's own.
     #[default]
     Same,
+    /// Those that `selector` matches, and its own.
     Selector,
+    /// Every one.
     All,
 }
 

@@ -108,7 +108,7 @@ pub enum RemoteTransportType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageSource {
-    /// Which registry, and so which runner: npm (npx) or pypi (uvx).
+    /// Which registry it comes from, and so what runs it.
     pub runner: PackageRunner,
     /// Name of the package.
     #[schemars(length(min = 1, max = 214))]
@@ -218,8 +218,11 @@ pub struct Resources {
 /// When an image is pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
+    /// Whenever a container starts: the registry is asked what the image is now.
     Always,
+    /// Where the node does not have it yet.
     IfNotPresent,
+    /// Not at all: the node must have it.
     Never,
 }
 

@@ -72,7 +72,7 @@ impl Page {
         let mut deeper = Vec::new();
         self.line("\n| field | type | default | meaning |\n|---|---|---|---|");
         for (name, property) in properties {
-            let mut meaning = vec![description(property)];
+            let mut meaning = vec![by_value(description(property), property)];
             if let Some((suffix, object)) = inner(property) {
                 let path = format!("{path}.{name}{suffix}");
                 match self.told.get(&identity(object)) {
@@ -179,6 +179,14 @@ fn messages(schema: &JSONSchemaProps) -> impl Iterator<Item = String> {
             Some(field) => format!("Rule for `{}`: {message}.", field.trim_start_matches('.')),
             None => format!("Rule: {message}."),
         })
+    })
+}
+
+/// What is said of an enumeration, each of its values on a line of its own.
+fn by_value(said: String, schema: &JSONSchemaProps) -> String {
+    let values = schema.enum_.iter().flatten().filter_map(|value| value.0.as_str());
+    values.fold(said, |said, value| {
+        said.replace(&format!(". {value}: "), &format!(".<br>`{value}`: "))
     })
 }
 

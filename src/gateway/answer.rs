@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::outgoing::Outgoing;
 use super::request::Request;
 use crate::mcp::{Era, Method, RpcError, message, shape};
 use crate::metrics::Outcome;
@@ -12,7 +13,7 @@ pub struct Answer {
     /// The HTTP status.
     pub status: StatusCode,
     /// The whole response, as JSON.
-    pub body: Vec<u8>,
+    pub body: Outgoing,
     /// How it is counted.
     pub outcome: Outcome,
 }
@@ -75,10 +76,10 @@ impl Answer {
     }
 
     /// A whole response message.
-    pub(super) fn new(body: Vec<u8>, outcome: Outcome) -> Self {
+    pub(super) fn new(body: impl Into<Outgoing>, outcome: Outcome) -> Self {
         Self {
             status: StatusCode::OK,
-            body,
+            body: body.into(),
             outcome,
         }
     }

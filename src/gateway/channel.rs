@@ -15,6 +15,7 @@ use super::access::Principal;
 use super::finished::{Event, Events};
 use super::legacy;
 use super::modern::{Refusal, refusal};
+use super::outgoing::Outgoing;
 use super::session::{Session, SessionId};
 use crate::fleet::Federation;
 use crate::mcp::{Members, Revision, RpcError};
@@ -23,7 +24,7 @@ use crate::mcp::{Members, Revision, RpcError};
 pub(super) struct Channel {
     /// What requests on it are cancelled by.
     id: SessionId,
-    out: mpsc::Sender<Bytes>,
+    out: mpsc::Sender<Outgoing>,
     is_local: bool,
     shows_all: bool,
     /// Cancelled when it is about to end: streams that would go on for ever end then.
@@ -56,7 +57,7 @@ impl Channel {
     /// started this process, and `shows_all` that it wishes to be listed everything. `None` where the system gives no
     /// random bytes.
     pub(super) fn new(
-        out: mpsc::Sender<Bytes>,
+        out: mpsc::Sender<Outgoing>,
         is_local: bool,
         shows_all: bool,
         stop: CancellationToken,
@@ -77,7 +78,7 @@ impl Channel {
     }
 
     /// Where messages to the client go; whoever sends waits until there is room.
-    pub(super) fn out(&self) -> &mpsc::Sender<Bytes> {
+    pub(super) fn out(&self) -> &mpsc::Sender<Outgoing> {
         &self.out
     }
 
@@ -178,7 +179,7 @@ impl Channel {
 }
 
 /// Sends the messages in `events` as they come, until nobody takes them.
-pub(super) async fn pass_on(mut events: Events, out: mpsc::Sender<Bytes>) {
+pub(super) async fn pass_on(mut events: Events, out: mpsc::Sender<Outgoing>) {
     while let Some(event) = events.next().await {
         // A channel has its own ways to tell that it is alive, and cannot be resumed.
         if let Event::Message(message, _) = event

@@ -231,7 +231,7 @@ fn bare<'f>(federation: &'f Federation, request: Request<'_>, name: &str) -> Bar
 /// Nobody has it, or whoever may have it does not say so.
 fn unknown(federation: &Federation, request: Request<'_>, name: &str, mut text: String) -> Answer {
     if let Some(absent) = federation.absent_owner(name) {
-        return Answer::failed(request, &format!("member {:?}: {}", absent.member, absent.why));
+        return Answer::failed(request, &federation.of_member(&absent.member, &absent.why));
     }
     if !federation.absent.is_empty() {
         let names: Vec<&str> = federation.absent.iter().map(|absent| absent.member.as_str()).collect();

@@ -91,6 +91,7 @@ impl Endpoint {
             shows_all: show_all::wished(&parts.headers, parts.uri.query()),
             headers: parts.headers,
             channel: None,
+            is_crowded: false,
             started,
         };
         match (face, parts.method) {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::Stream;
@@ -12,6 +12,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::frames::Frames;
+use super::outgoing::Outgoing;
+use crate::defaults;
 use crate::mcp::sse;
 
 /// Events as they come.
@@ -21,7 +24,7 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A whole JSON-RPC message, with the id to go on from where there is one.
-    Message(Bytes, Option<String>),
+    Message(Outgoing, Option<String>),
     /// No message, but an id to go on from.
     Priming(String),
     /// Where the client posts (2024-11-05, transports).
@@ -46,19 +49,21 @@ pub(super) enum Content {
     /// Nothing: none was asked for, or what was asked for is not wanted any more.
     Nothing,
     /// A message, or a text for a person.
-    Message(Vec<u8>),
+    Message(Outgoing),
     /// The answers to a batch.
-    Batch(Vec<Vec<u8>>),
+    Batch(Vec<Outgoing>),
     /// Events, from now on.
     Events(Events),
 }
 
 /// The body of an answer.
 pub enum ReplyBody {
-    /// Known as a whole.
+    /// Known, and in one piece.
     Whole(Full<Bytes>),
-    /// Events as they come.
-    Events(Events),
+    /// Known, and in several pieces or a large one.
+    Parts(Frames),
+    /// Events as they come, and what is left of the last one that came.
+    Events(Events, Frames),
 }
 
 impl Finished {
@@ -72,8 +77,8 @@ impl Finished {
     }
 
     /// A response message.
-    pub(super) fn message(status: StatusCode, message: Vec<u8>) -> Self {
-        Self::new(status, Content::Message(message))
+    pub(super) fn message(status: StatusCode, message: impl Into<Outgoing>) -> Self {
+        Self::new(status, Content::Message(message.into()))
     }
 
     /// Nothing to say.
@@ -93,17 +98,17 @@ impl Finished {
 
 impl Event {
     /// A message without an id.
-    pub(super) fn message(message: impl Into<Bytes>) -> Self {
+    pub(super) fn message(message: impl Into<Outgoing>) -> Self {
         Self::Message(message.into(), None)
     }
 
     /// The event as it is sent, with its blank line.
-    fn encoded(self) -> Bytes {
+    fn encoded(self) -> Outgoing {
         match self {
-            Self::Message(message, id) => Bytes::from(sse::encode(&message, id.as_deref())),
-            Self::Priming(id) => Bytes::from(sse::priming(&id)),
-            Self::Address(address) => Bytes::from(format!("event: endpoint\ndata: {address}\n\n")),
-            Self::Ping => PING,
+            Self::Message(message, id) => message.in_event(id.as_deref()),
+            Self::Priming(id) => sse::priming(&id).into(),
+            Self::Address(address) => format!("event: endpoint\ndata: {address}\n\n").into_bytes().into(),
+            Self::Ping => PING.into(),
         }
     }
 }
@@ -117,12 +122,12 @@ impl Content {
         match self {
             Self::Nothing | Self::Events(_) => 0,
             Self::Message(message) => message.len(),
-            Self::Batch(messages) => messages.iter().map(Vec::len).sum(),
+            Self::Batch(messages) => messages.iter().map(Outgoing::len).sum(),
         }
     }
 
     /// The messages in it, one by one.
-    pub(super) fn into_messages(self) -> Vec<Vec<u8>> {
+    pub(super) fn into_messages(self) -> Vec<Outgoing> {
         match self {
             Self::Nothing | Self::Events(_) => Vec::new(),
             Self::Message(message) => vec![message],
@@ -131,12 +136,20 @@ impl Content {
     }
 }
 
-/// The answers to a batch as one message.
-pub(super) fn batch_of(answers: &[Vec<u8>]) -> Vec<u8> {
-    let mut batch = vec![b'['];
-    batch.extend_from_slice(&answers.join(&b','));
-    batch.push(b']');
-    batch
+impl ReplyBody {
+    /// A known one.
+    pub(super) fn of(message: Outgoing) -> Self {
+        match message.whole() {
+            Ok(whole) if whole.len() <= defaults::FRAME_MAX => Self::Whole(Full::new(whole)),
+            Ok(large) => Self::Parts(Frames::of(large.into())),
+            Err(parts) => Self::Parts(Frames::of(parts)),
+        }
+    }
+
+    /// Events as they come.
+    pub(super) fn events(events: Events) -> Self {
+        Self::Events(events, Frames::default())
+    }
 }
 
 impl Body for ReplyBody {
@@ -146,24 +159,42 @@ impl Body for ReplyBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx),
-            Self::Events(events) => events
-                .as_mut()
+            Self::Parts(frames) => frames
                 .poll_next(cx)
-                .map(|event| event.map(|event| Ok(Frame::data(event.encoded())))),
+                .map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+            Self::Events(events, frames) => {
+                if frames.is_empty() {
+                    let Some(event) = ready!(events.as_mut().poll_next(cx)) else {
+                        return Poll::Ready(None);
+                    };
+                    match event.encoded().whole() {
+                        Ok(whole) if whole.len() <= defaults::FRAME_MAX => {
+                            return Poll::Ready(Some(Ok(Frame::data(whole))));
+                        }
+                        Ok(large) => *frames = Frames::of(large.into()),
+                        Err(parts) => *frames = Frames::of(parts),
+                    }
+                }
+                frames
+                    .poll_next(cx)
+                    .map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
-            Self::Events(_) => false,
+            Self::Parts(frames) => frames.is_empty(),
+            Self::Events(..) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => whole.size_hint(),
-            Self::Events(_) => SizeHint::default(),
+            Self::Parts(frames) => SizeHint::with_exact(frames.left()),
+            Self::Events(..) => SizeHint::default(),
         }
     }
 }
@@ -183,7 +214,58 @@ impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Whole(_) => "Whole",
-            Self::Events(_) => "Events",
+            Self::Parts(_) => "Parts",
+            Self::Events(..) => "Events",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures::stream;
+
+    use super::*;
+
+    /// The data that `body` is sent in.
+    async fn sent(mut body: ReplyBody) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            sent.push(frame.unwrap().into_data().unwrap());
+        }
+        sent
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_as_long_as_it_says_and_a_small_one_is_sent_as_it_is() {
+        let small = Bytes::from(vec![b' '; 100]);
+        let body = ReplyBody::of(small.clone().into());
+        assert_eq!(body.size_hint().exact(), Some(100));
+        let whole = sent(body).await;
+        assert_eq!(
+            whole.iter().map(|data| data.as_ptr()).collect::<Vec<_>>(),
+            [small.as_ptr()]
+        );
+        let large = Bytes::from(vec![b' '; 2 * defaults::FRAME_MAX]);
+        for message in [large.clone().into(), Outgoing::around(b"[]".to_vec(), 1, large)] {
+            let length = message.len() as u64;
+            let body = ReplyBody::of(message.clone());
+            assert_eq!(body.size_hint().exact(), Some(length));
+            assert!(!body.is_end_stream());
+            assert!(sent(body).await.concat() == *message.joined());
+        }
+        assert!(ReplyBody::of(Bytes::new().into()).is_end_stream());
+    }
+
+    #[tokio::test]
+    async fn events_come_in_their_order_whether_large_or_small() {
+        let page = Bytes::from(vec![b'1'; 2 * defaults::FRAME_MAX]);
+        let large = Outgoing::around(b"[]".to_vec(), 1, page);
+        let small = Outgoing::from(b"{}".to_vec());
+        let events = [&small, &large, &small, &large].map(|message| Event::message(message.clone()));
+        let body = ReplyBody::events(Box::pin(stream::iter(events)));
+        let expected = [&small, &large, &small, &large].map(|message| sse::encode(&message.joined(), None));
+        assert!(sent(body).await.concat() == expected.concat());
     }
 }

@@ -31,6 +31,8 @@ struct Subscription {
     id: Box<str>,
     /// What of its wishes is honoured.
     filter: Filter,
+    /// The members whose changes are not heard of, by their names.
+    unheard: Vec<String>,
     updates: Updates,
     tasks: tasks::Changes,
     server_info: String,
@@ -113,9 +115,22 @@ pub(super) async fn open(
         return Ok(Finished::nothing(StatusCode::ACCEPTED));
     };
     (filter.uris, filter.tasks) = (uris, names);
+    let unheard = sight.unheard();
+    if let Some(first) = unheard.first()
+        && unheard.len() == federation.members.len()
+        && federation.index.own_skills().is_none()
+    {
+        let wanted = filter.wants_lists();
+        filter = filter.without_lists();
+        if wanted && filter == Filter::default() {
+            let text = format!("no change could be told: {}", first.why);
+            return Err(refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text)));
+        }
+    }
     let subscription = Subscription {
         id: id.as_json().into(),
         filter,
+        unheard: unheard.into_iter().map(|absent| absent.member).collect(),
         updates,
         tasks,
         server_info: federation.server_info.clone(),
@@ -151,7 +166,7 @@ impl Subscription {
         match self.state {
             State::Unacknowledged => {
                 self.state = State::Open;
-                return Some(Event::message(self.filter.acknowledgement(&self.id)));
+                return Some(Event::message(self.filter.acknowledgement(&self.id, &self.unheard)));
             }
             State::Open => {}
             State::Over => return None,

@@ -4,9 +4,11 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::cursor;
+use super::outgoing::Outgoing;
 use super::request::Request;
+use crate::defaults;
 use crate::fleet::Federation;
-use crate::index::{Audience, List, Page};
+use crate::index::{Audience, List};
 use crate::mcp::object::ObjectWriter;
 use crate::mcp::{Era, RpcError, message, meta, passed};
 use crate::metrics::Outcome;
@@ -39,18 +41,19 @@ pub(super) fn answer(federation: &Federation, request: Request<'_>, list: List) 
             None => return Answer::failed(request, "pages are not ready yet; try again"),
         },
     };
-    let size = page.items.len() + federation.server_info.len() + 256;
+    let is_shared = page.items.len() >= defaults::SHARED_MIN;
+    let copied: &[u8] = if is_shared { b"" } else { page.items };
+    let size = copied.len() + federation.server_info.len() + 256;
+    let mut place = 0;
     let body = message::response_with(request.id.as_json(), size, |out| {
-        write(
-            out,
-            federation,
-            request,
-            list,
-            &page,
-            (after.as_deref(), next.as_deref()),
-        );
+        let between = (after.as_deref(), next.as_deref());
+        place = write(out, federation, request, list, copied, between);
     });
-    Answer::new(body, Outcome::Ok)
+    if is_shared {
+        Answer::new(Outgoing::around(body, place, page.shared()), Outcome::Ok)
+    } else {
+        Answer::new(body, Outcome::Ok)
+    }
 }
 
 /// For whom what `audience` is told of what there is holds.
@@ -59,25 +62,26 @@ pub(super) fn cache_scope(federation: &Federation, audience: Audience) -> &'stat
     if is_same_for_all { "public" } else { "private" }
 }
 
-/// Writes the result of a list method, of what stands behind `after` and before `next`; Modern results say how long they
-/// hold, for whom, and who answers (2026-07-28, caching).
+/// Writes the result of a list method with the `items` that stand behind `after` and before `next`, and gives the place
+/// where they end; Modern results say how long they hold, for whom, and who answers (2026-07-28, caching).
 fn write(
     out: &mut Vec<u8>,
     federation: &Federation,
     request: Request<'_>,
     list: List,
-    page: &Page<'_>,
+    items: &[u8],
     (after, next): (Option<&str>, Option<&str>),
-) {
+) -> usize {
     let era = request.revision.era();
     let mut result = ObjectWriter::open(out);
     if era == Era::Modern {
         result.string("resultType", "complete");
     }
-    let items = result.name(list.member());
-    items.push(b'[');
-    items.extend_from_slice(page.items.as_bytes());
-    items.push(b']');
+    let value = result.name(list.member());
+    value.push(b'[');
+    value.extend_from_slice(items);
+    let place = value.len();
+    value.push(b']');
     if let Some(next) = next {
         result.string("nextCursor", next);
     }
@@ -108,4 +112,5 @@ fn write(
         own.close();
     }
     result.close();
+    place
 }

@@ -59,7 +59,8 @@ pub(super) async fn delegate(
             let member = federation.members.get(delegated.member);
             let member = member.map_or("", |member| member.name.as_str());
             let text = format!(
-                "member {member:?} does not say whether it has the tool: {}",
+                "{} does not say whether it has the tool: {}",
+                federation.called(member),
                 error.outline()
             );
             return Some(Answer::failed(request, &text));
@@ -159,10 +160,8 @@ async fn execute(federation: &Federation, request: Request<'_>, arguments: &Memb
         return Ok(answer);
     }
     if let Some(absent) = federation.absent_owner(&name) {
-        return Ok(Answer::failed(
-            request,
-            &format!("member {:?}: {}", absent.member, absent.why),
-        ));
+        let text = federation.of_member(&absent.member, &absent.why);
+        return Ok(Answer::failed(request, &text));
     }
     Err(match MetaTool::of_name(&name) {
         Some(own) => Mistake::MetaTool(own.name()),

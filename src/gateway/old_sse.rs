@@ -5,7 +5,6 @@
 use std::future::pending;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use futures::stream::unfold;
 use http::StatusCode;
 use hyper::body::Incoming;
@@ -16,6 +15,7 @@ use super::accept::names_events;
 use super::channel::Channel;
 use super::finished::{Event, Events, Finished};
 use super::gate::{Gate, Needs};
+use super::outgoing::Outgoing;
 use super::reply::{self, Reply};
 use super::session::SessionId;
 use super::talk::Talk;
@@ -31,7 +31,7 @@ struct Face {
     /// Where messages are sent to, which is told first.
     address: Option<String>,
     channel: Weak<Channel>,
-    said: mpsc::Receiver<Bytes>,
+    said: mpsc::Receiver<Outgoing>,
     news: watch::Receiver<News>,
     gate: Gate,
     keep_alive: Duration,
@@ -74,7 +74,7 @@ pub(super) async fn take(visit: Visit, query: Option<&str>, body: Incoming) -> R
         Ok(message) => message,
         Err(reply) => return *reply,
     };
-    let Some(place) = letterbox.place() else {
+    let Some(place) = letterbox.place(&message) else {
         let text = "too much is going on of this session; read its stream, and send this again later\n";
         return reply::plain(StatusCode::SERVICE_UNAVAILABLE, text);
     };

@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::access::Principal;
 use super::channel::Incoming;
 use crate::defaults;
+use crate::mcp::{Envelope, Kind};
 
 /// All of them, by the names in their addresses.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Letterbox {
     principal: Principal,
     taken: mpsc::Sender<Incoming>,
     places: Arc<Semaphore>,
+    /// For what asks nothing: requests at work may be waiting for it.
+    places_beside: Arc<Semaphore>,
 }
 
 impl OldStreams {
@@ -34,12 +37,14 @@ impl OldStreams {
 
     /// Lets `principal` post to `federation` under `name`, and gives what they will post.
     pub(super) fn open(&self, name: &str, federation: &str, principal: &Principal) -> mpsc::Receiver<Incoming> {
-        let (taken, incoming) = mpsc::channel(defaults::OLD_STREAM_MESSAGES_MAX);
+        let most = defaults::OLD_STREAM_MESSAGES_MAX;
+        let (taken, incoming) = mpsc::channel(2 * most);
         let letterbox = Letterbox {
             federation: federation.to_owned(),
             principal: principal.clone(),
             taken,
-            places: Arc::new(Semaphore::new(defaults::OLD_STREAM_MESSAGES_MAX)),
+            places: Arc::new(Semaphore::new(most)),
+            places_beside: Arc::new(Semaphore::new(most)),
         };
         self.lock().insert(name.to_owned(), letterbox);
         incoming
@@ -56,9 +61,14 @@ impl OldStreams {
 }
 
 impl Letterbox {
-    /// A place for one more message, if there is one. It is given back when the answer is on its way.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    /// A place for `message`, if there is one. It is given back when the answer is on its way.
+    pub(super) fn place(&self, message: &[u8]) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.or_else(|full| match asks_nothing(message) {
+            true => Arc::clone(&self.places_beside).try_acquire_owned(),
+            false => Err(full),
+        });
+        place.ok()
     }
 
     /// Takes `message`. False where the stream has ended.
@@ -66,6 +76,13 @@ impl Letterbox {
         // There is room for as many as there are places.
         self.taken.try_send(Incoming::Message(message, Some(place))).is_ok()
     }
+}
+
+/// Whether `message` is an answer or a notification.
+fn asks_nothing(message: &[u8]) -> bool {
+    let read = Envelope::parse(message, defaults::JSON_DEPTH_MAX);
+    let kind = read.as_ref().ok().and_then(|envelope| envelope.kind().ok());
+    matches!(kind, Some(Kind::Notification { .. } | Kind::Response { .. }))
 }
 
 impl fmt::Debug for OldStreams {

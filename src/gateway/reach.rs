@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -13,6 +12,7 @@ use tokio::time::timeout;
 
 use super::channel::Incoming;
 use super::modern::refusal;
+use super::outgoing::Outgoing;
 use super::reply;
 use crate::defaults;
 use crate::fleet::Fleet;
@@ -36,7 +36,7 @@ impl Reach {
         self,
         mut incoming: mpsc::Receiver<Incoming>,
         taken: mpsc::Sender<Incoming>,
-        out: mpsc::Sender<Bytes>,
+        out: mpsc::Sender<Outgoing>,
     ) {
         while let Some(message) = incoming.recv().await {
             let refused = match &message {
@@ -51,7 +51,7 @@ impl Reach {
             }
             for answer in refused {
                 // Where nobody listens or reads, the talk ends.
-                let sent = timeout(defaults::CHANNEL_GRACE, out.send(Bytes::from(answer))).await;
+                let sent = timeout(defaults::CHANNEL_GRACE, out.send(answer)).await;
                 if !matches!(sent, Ok(Ok(()))) {
                     return;
                 }
@@ -60,7 +60,7 @@ impl Reach {
     }
 
     /// The answer to `message` if it is a request that there is nobody for.
-    async fn refused(&self, message: &[u8]) -> Vec<Vec<u8>> {
+    async fn refused(&self, message: &[u8]) -> Vec<Outgoing> {
         let Some(mut upstream) = self.out_of_reach() else {
             return Vec::new();
         };

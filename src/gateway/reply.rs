@@ -6,9 +6,10 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 
 use super::access::AccessError;
-use super::finished::{Content, Events, Finished, ReplyBody, batch_of};
+use super::finished::{Content, Events, Finished, ReplyBody};
 use super::modern::{Refusal, refusal};
 use super::origin::Denied;
+use super::outgoing::Outgoing;
 use super::session::SessionError;
 use crate::defaults;
 use crate::fleet::Federation;
@@ -107,12 +108,12 @@ pub(super) fn crowded(taken: Taken, what: &str, most: usize) -> String {
 pub(super) fn whole(finished: Finished) -> Reply {
     let content = match finished.content {
         Content::Events(stream) => return events(stream),
-        Content::Nothing => Vec::new(),
+        Content::Nothing => Bytes::new().into(),
         Content::Message(message) => message,
-        Content::Batch(messages) => batch_of(&messages),
+        Content::Batch(answers) => Outgoing::batch(answers),
     };
     let is_empty = content.is_empty();
-    let mut reply = Response::new(ReplyBody::Whole(Full::new(Bytes::from(content))));
+    let mut reply = Response::new(ReplyBody::of(content));
     *reply.status_mut() = finished.status;
     *reply.headers_mut() = finished.headers;
     if !is_empty {
@@ -130,7 +131,7 @@ pub(super) fn whole(finished: Finished) -> Reply {
 
 /// An answer that comes in events.
 pub(super) fn events(stream: Events) -> Reply {
-    let mut reply = Response::new(ReplyBody::Events(stream));
+    let mut reply = Response::new(ReplyBody::events(stream));
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(

@@ -15,6 +15,7 @@ use super::session::Session;
 use super::told::{Counting, Told};
 use super::visit::Visit;
 use super::{get, legacy, listen, modern, own, session_lanes};
+use crate::defaults;
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
 
@@ -51,11 +52,20 @@ pub(super) async fn answer(
         Err(error) => Told::malformed(visit, None, error),
         Ok(envelope) => match (Message::of(envelope, body), came) {
             (Err(error), _) => Told::malformed(visit, envelope.id.and_then(Id::from_raw), &error),
+            (Ok(message), _) if visit.is_crowded && message.asked().is_some() => crowded_out(visit, &message),
             (Ok(message), Came::Alone(hearing)) => alone(visit, &message, hearing).await,
             (Ok(message), Came::InBatchOf(client)) => in_batch(visit, &message, client).await,
         },
     };
     told.counted(visit)
+}
+
+/// A request for which there is no room.
+fn crowded_out(visit: &Visit, message: &Message<'_>) -> Told {
+    let most = defaults::CHANNEL_REQUESTS_MAX;
+    let text = format!("{most} requests are at work already; wait for the answer to one of them");
+    let refused = refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text));
+    Told::refused(visit, message.asked().map(|asked| asked.id), &refused)
 }
 
 async fn in_batch(visit: &Visit, message: &Message<'_>, client: Client<'_>) -> Told {

@@ -84,6 +84,7 @@ impl Gateway {
             hub: self.hub,
             old_streams: OldStreams::default(),
             stop: stop.clone(),
+            on_refusal: None,
         };
         let endpoint = Endpoint::new(shared, self.address.ip().is_loopback());
         let server = server();

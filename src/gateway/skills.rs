@@ -122,8 +122,8 @@ pub(super) async fn read(federation: &Federation, request: Request<'_>, target: 
             .ok_or(mismatch)
             .and_then(|renewed| asked.check(&answer, &renewed))
         {
-            let text = format!("member {name:?}: {mismatch}; the file is not passed on");
-            return Answer::failed(request, &text);
+            let why = format_args!("{mismatch}; the file is not passed on");
+            return Answer::failed(request, &federation.of_member(name, &why));
         }
     }
     answer
@@ -143,7 +143,7 @@ impl Asked<'_> {
         let Some(asked) = skill.proof(&self.target.original) else {
             return Ok(());
         };
-        for (uri, content) in contents(&answer.body) {
+        for (uri, content) in contents(&answer.body.joined()) {
             self.proof(skill, &uri).unwrap_or(asked).check_content(content)?;
         }
         Ok(())
@@ -179,7 +179,8 @@ impl Asked<'_> {
         if answer.outcome != Outcome::Ok {
             return None;
         }
-        let envelope = Envelope::parse(&answer.body, defaults::JSON_DEPTH_MAX).ok()?;
+        let body = answer.body.joined();
+        let envelope = Envelope::parse(&body, defaults::JSON_DEPTH_MAX).ok()?;
         let result = Members::parse(envelope.result?.get())?;
         let entry = Entry::read(result.get("skill")?.get()).ok()?;
         match self.prefix() {

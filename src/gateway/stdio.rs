@@ -19,6 +19,7 @@ use super::channel::{Channel, Incoming};
 use super::conversations::Conversations;
 use super::hub::SessionHub;
 use super::old_streams::OldStreams;
+use super::outgoing::Outgoing;
 use super::reach::Reach;
 use super::session::Sessions;
 use super::talk::Talk;
@@ -96,6 +97,7 @@ impl Pipes {
             hub,
             old_streams: OldStreams::default(),
             stop: self.stop.clone(),
+            on_refusal: self.on_refusal,
         };
         let channel = Channel::new(out, true, self.shows_all, self.stop.child_token());
         let channel = channel.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
@@ -151,11 +153,13 @@ async fn read(input: impl AsyncRead + Unpin, taken: mpsc::Sender<Incoming>) {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Writes each message as a line. When that fails, nobody can be told anything any more, and the talk ends.
-async fn write(mut outgoing: mpsc::Receiver<Bytes>, output: impl AsyncWrite + Unpin) {
+async fn write(mut outgoing: mpsc::Receiver<Outgoing>, output: impl AsyncWrite + Unpin) {
     let mut output = BufWriter::new(output);
     while let Some(message) = outgoing.recv().await {
         let written = async || {
-            output.write_all(&one_line(message)).await?;
+            for part in message.into_parts() {
+                output.write_all(&one_line(part)).await?;
+            }
             output.write_all(b"\n").await?;
             if outgoing.is_empty() {
                 output.flush().await?;
@@ -165,5 +169,31 @@ async fn write(mut outgoing: mpsc::Receiver<Bytes>, output: impl AsyncWrite + Un
         if let Err(error) = written().await {
             return tracing::debug!(%error, "the client does not read any more");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_message_is_one_line_however_it_is_cut() {
+        let (out, outgoing) = mpsc::channel(3);
+        let page = Bytes::from(vec![b'\n'; 2 * defaults::SHARED_MIN]);
+        for message in [
+            Outgoing::from(b"{\r\n}".to_vec()),
+            Outgoing::around(b"[]\n".to_vec(), 1, page),
+            Outgoing::from(b"{}".to_vec()),
+        ] {
+            out.send(message).await.unwrap();
+        }
+        drop(out);
+        let mut written = Vec::new();
+        write(outgoing, &mut written).await;
+        let spaces = " ".repeat(2 * defaults::SHARED_MIN);
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            format!("{{  }}\n[{spaces}] \n{{}}\n")
+        );
     }
 }

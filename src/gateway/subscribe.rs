@@ -43,6 +43,10 @@ pub(super) async fn change(federation: &Federation, request: Request<'_>) -> Ans
             let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource {uri:?} not found"));
             Answer::refused(request, &error.with_data(json!({"uri": uri})))
         }
+        Err(error @ NotSubscribed::Own) => {
+            let error = RpcError::new(RpcError::INVALID_PARAMS, format!("Resource {uri:?}: {error}"));
+            Answer::refused(request, &error.with_data(json!({"uri": uri})))
+        }
         Err(error) => Answer::failed(request, &error.to_string()),
     }
 }

@@ -15,10 +15,11 @@ use tokio::time::{Duration, Instant, timeout};
 
 use super::access::Principal;
 use super::channel::{Channel, Incoming, pass_on};
-use super::finished::{Content, batch_of};
+use super::finished::Content;
 use super::intake;
 use super::line::{Line, Next};
 use super::modern::refusal;
+use super::outgoing::Outgoing;
 use super::visit::{Shared, Visit};
 use crate::defaults;
 use crate::fleet::Federation;
@@ -36,6 +37,9 @@ pub(super) struct Talk {
     running: JoinSet<()>,
     /// Places for requests at work. Streams have theirs where listens are counted.
     places: Arc<Semaphore>,
+    /// Places for what comes while all of those are taken: requests are refused then, but what the client tells and
+    /// answers is what those at work may be waiting for.
+    places_beside: Arc<Semaphore>,
 }
 
 impl Talk {
@@ -56,6 +60,7 @@ impl Talk {
             channel,
             running: JoinSet::new(),
             places: Arc::new(Semaphore::new(defaults::CHANNEL_REQUESTS_MAX)),
+            places_beside: Arc::new(Semaphore::new(defaults::CHANNEL_REQUESTS_MAX)),
         }
     }
 
@@ -88,7 +93,7 @@ impl Talk {
         let Some(federation) = served else {
             return self.refuse_unserved(&incoming).await;
         };
-        let visit = self.visit(federation);
+        let mut visit = self.visit(federation);
         let (message, place) = match incoming {
             Incoming::Message(message, place) => (message, place),
             Incoming::TooLarge(id) => {
@@ -98,21 +103,17 @@ impl Talk {
                 return self.refuse(&visit, id, RpcError::INVALID_REQUEST, text).await;
             }
         };
-        let at_work = Arc::clone(&self.places).try_acquire_owned().ok();
-        let is_crowded = at_work.is_none();
-        if let Some(id) = is_crowded.then(|| requested(&message)).flatten() {
-            let most = defaults::CHANNEL_REQUESTS_MAX;
-            let text = format!("{most} requests are at work already; wait for the answer to one of them");
-            return self.refuse(&visit, Some(id), RpcError::INTERNAL, text).await;
-        }
+        let at_work = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Some(place),
+            Err(_) => {
+                visit.is_crowded = true;
+                // Nothing that is let in then takes long, but for a client that does not read.
+                Arc::clone(&self.places_beside).acquire_owned().await.ok()
+            }
+        };
         let mut answering = Box::pin(answer(visit, message, self.channel.out().clone(), (place, at_work)));
         // What comes next may cancel this one, so that it must have begun before that is looked at.
-        if poll!(answering.as_mut()).is_ready() {
-            return;
-        }
-        if is_crowded {
-            answering.await;
-        } else {
+        if poll!(answering.as_mut()).is_pending() {
             self.running.spawn(answering);
         }
     }
@@ -125,6 +126,7 @@ impl Talk {
             shows_all: self.channel.shows_all(),
             headers: self.headers.clone(),
             channel: Some(Arc::clone(&self.channel)),
+            is_crowded: false,
             started: Instant::now(),
         }
     }
@@ -152,7 +154,7 @@ impl Talk {
     async fn say(&self, content: Content) {
         for message in content.into_messages() {
             // Where nobody listens, the talk ends.
-            drop(self.channel.out().send(Bytes::from(message)).await);
+            drop(self.channel.out().send(message).await);
         }
     }
 
@@ -192,7 +194,7 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
 type Places = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
 
 /// Answers one message to `out`, and gives its places back.
-async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: Places) {
+async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Outgoing>, places: Places) {
     let line = Line::new();
     let worked = async {
         let finished = intake::work(Arc::new(visit), message, line.clone(), true).await;
@@ -201,7 +203,7 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: 
                 line.finish(Content::Nothing);
                 return Some(events);
             }
-            Content::Batch(answers) => line.finish(Content::Message(batch_of(&answers))),
+            Content::Batch(answers) => line.finish(Content::Message(Outgoing::batch(answers))),
             content => line.finish(content),
         }
         None
@@ -214,7 +216,7 @@ async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Bytes>, places: 
 }
 
 /// Sends what is said on `line`, to its end.
-async fn pass_line_on(line: &Line, out: &mpsc::Sender<Bytes>) {
+async fn pass_line_on(line: &Line, out: &mpsc::Sender<Outgoing>) {
     let Some(reader) = line.attend(None) else { return };
     loop {
         let changed = line.changed();

@@ -150,6 +150,9 @@ pub(super) enum NotSubscribed {
     /// Nobody has it.
     #[error("nobody offers it")]
     Unknown,
+    /// It is a file of a skill that the federation has itself.
+    #[error("it is a file of the federation's own skills, whose changes are told as changes of the list of resources")]
+    Own,
     /// The member that has it is not connected.
     #[error("member {0:?} is not connected")]
     Gone(String),
@@ -162,6 +165,7 @@ impl NotSubscribed {
     fn reason(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
+            Self::Own => "OwnSkill",
             Self::Gone(_) => "NotConnected",
             Self::Member(_, error) => error.reason(),
         }
@@ -180,6 +184,10 @@ pub(super) async fn subscribe(
 ) -> Result<Subscribed, NotSubscribed> {
     let audience = standing.audience(federation);
     let target = federation.index.resource(uri, audience).ok_or(NotSubscribed::Unknown)?;
+    if federation.index.is_own(&target) {
+        let file = federation.index.own_skills().and_then(|own| own.read(&target.original));
+        return Err(file.map_or(NotSubscribed::Unknown, |_| NotSubscribed::Own));
+    }
     let member = federation.members.get(target.member).ok_or(NotSubscribed::Unknown)?;
     let name = || member.name.clone();
     let upstream = member.upstream.as_ref().ok_or_else(|| NotSubscribed::Gone(name()))?;

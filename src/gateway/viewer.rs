@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 
 use super::access::Principal;
 use super::session::Session;
-use crate::fleet::{Caller, Federation, Fleet, News, Watching};
+use crate::fleet::{Absent, Caller, Federation, Fleet, News, Watching};
 use crate::index::{Audience, RuleSet, Shown};
 use crate::mcp::{Members, meta};
 
@@ -22,6 +22,8 @@ pub(super) struct Viewer {
     pub(super) is_local: bool,
     /// Who it is to servers that are asked in callers' names, if any is.
     pub(super) caller: Option<Arc<Caller>>,
+    /// What it can do where a server wants credentials, if that is known.
+    pub(super) on_refusal: Option<&'static str>,
 }
 
 /// A viewer of a federation, whatever becomes of both.
@@ -137,6 +139,15 @@ impl Sight {
     /// Whose it is.
     pub(super) fn standing(&self) -> &Standing {
         &self.standing
+    }
+
+    /// The members whose changes are not heard of now.
+    pub(super) fn unheard(&self) -> Vec<Absent> {
+        let federation = self
+            .watching
+            .as_ref()
+            .and_then(|watching| Some((self.standing.served()?, watching)));
+        federation.map_or_else(Vec::new, |(federation, watching)| federation.unheard_by(watching))
     }
 
     /// What is seen as of `news`.

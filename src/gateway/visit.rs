@@ -36,6 +36,8 @@ pub struct Shared {
     pub old_streams: OldStreams,
     /// Cancelled when the process is asked to stop: streams that would go on for ever end then.
     pub stop: CancellationToken,
+    /// Where whoever started this process has one server served to them: what to do where that wants credentials.
+    pub on_refusal: Option<&'static str>,
 }
 
 /// Where a message goes, who sends it, and how it came.
@@ -50,6 +52,8 @@ pub(super) struct Visit {
     pub(super) shows_all: bool,
     /// The channel that it came on, if it did not come in a POST that speaks for itself.
     pub(super) channel: Option<Arc<Channel>>,
+    /// Whether as much is at work on its channel as may be, so that requests are refused.
+    pub(super) is_crowded: bool,
     pub(super) started: Instant,
 }
 
@@ -153,6 +157,7 @@ impl Visit {
             is_local: self.channel.as_ref().is_some_and(|channel| channel.is_local()),
             shows_all: session.map_or(self.shows_all, |session| session.shows_all),
             caller: self.caller(),
+            on_refusal: self.shared.on_refusal,
         }
     }
 

@@ -91,6 +91,16 @@ impl Catalog {
         }
     }
 
+    /// Takes what `part`, a catalog of the same server, has of `list` and leaves out of it.
+    pub fn take(&mut self, list: List, mut part: Self) {
+        self.list_mut(list).append(part.list_mut(list));
+        for entry in part.withheld {
+            self.withhold(entry);
+        }
+        self.withheld_more += part.withheld_more;
+        self.nameless.append(&mut part.nameless);
+    }
+
     /// Leaves `list` out, which the server does not give because of `defect`, as of `now`.
     pub fn refuse(&mut self, list: List, defect: Defect, now: Instant) {
         self.list_mut(list).clear();
@@ -256,6 +266,25 @@ mod tests {
             ("prompts/list", "ListRefused")
         );
         assert!(first.cause.to_string().contains("no database"));
+    }
+
+    #[test]
+    fn a_part_is_taken_with_what_it_leaves_out() {
+        let mut whole = catalog("a", Ok("of others"));
+        let mut part = Catalog::new(Era::Legacy);
+        part.resources.push(item(List::Resources, "memo://r"));
+        for place in 0..=defaults::WITHHELD_MAX {
+            part.withhold(Withheld::new(List::Resources, &place.to_string(), Defect::Name));
+        }
+        part.leave_out_nameless(List::Resources);
+        whole.withhold(Withheld::new(List::Tools, "b", Defect::Name));
+        whole.take(List::Resources, part);
+        assert_eq!(
+            (keys(&whole.tools), keys(&whole.resources)),
+            (vec!["a"], vec!["memo://r"])
+        );
+        assert_eq!((whole.withheld.len(), whole.withheld_more), (defaults::WITHHELD_MAX, 2));
+        assert_eq!(whole.nameless, [(List::Resources, 1)]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What `tool_search` gives: tools of an index that fit a query, and those that members found themselves.
 
+mod answered;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -14,6 +16,8 @@ use crate::mcp::Revision;
 use crate::mcp::apps::ToolUi;
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::printable::{acts_on_the_line, one_line};
+use answered::Answered;
+pub use answered::Unreadable;
 
 /// A tool that was found, as it is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,21 +83,29 @@ impl Index {
         asked.map(|(place, _)| place)
     }
 
-    /// The first `limit` tools, of the first [`defaults::SEARCH_ROWS_MAX`], in the `text` that the search of the member in this place gave, as clients know them and
-    /// as far as `audience` may use them. `None` if it is no list of tools, as where nothing was found.
+    /// The first `limit` tools, of the first [`defaults::SEARCH_ROWS_MAX`], in the `result` that the search of the member
+    /// in this place gave, as clients know them and as far as `audience` may use them. Those without a score come after
+    /// those with one, in their order.
+    ///
+    /// # Errors
+    /// It cannot be read.
     pub fn found_by(
         &self,
         member: usize,
-        text: &str,
+        result: &str,
         limit: usize,
         audience: Audience,
         revision: Revision,
-    ) -> Option<Vec<Finding>> {
-        let rows: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        let rows = rows.into_iter().take(defaults::SEARCH_ROWS_MAX);
-        let rows = rows.filter_map(|row| Members::parse(row.get()));
-        let found = rows.filter_map(|row| self.found_remotely(member, &row, audience, revision));
-        Some(found.take(limit).collect())
+    ) -> Result<Vec<Finding>, Unreadable> {
+        let answered = Answered::parse(result)?;
+        let rows = answered.rows()?.into_iter().take(defaults::SEARCH_ROWS_MAX);
+        let rows: Vec<Members<'_>> = rows.filter_map(|row| Members::parse(row.get())).collect();
+        let lowest = rows.iter().filter_map(score).fold(UNSCORED, f64::min);
+        let found = rows.iter().enumerate().filter_map(|(place, row)| {
+            let score = score(row).unwrap_or_else(|| score_by_place(place, lowest));
+            self.found_remotely(member, row, score, audience, revision)
+        });
+        Ok(found.take(limit).collect())
     }
 
     /// Who owns the tool that `audience` calls `name`, if it is for models.
@@ -121,17 +133,20 @@ impl Index {
         })
     }
 
-    /// Whether the `text` that the member's own search gave when it was asked for `delegated` has that tool, and nothing
+    /// Whether the `result` that the member's own search gave when it was asked for `delegated` has that tool, and nothing
     /// against its being run by name.
-    pub fn is_found(&self, delegated: &Delegated, text: &str) -> bool {
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_found(&self, delegated: &Delegated, result: &str) -> Result<bool, Unreadable> {
         let Some(member) = self.members.get(delegated.member) else {
-            return false;
+            return Ok(false);
         };
-        let rows: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-        let rows = rows.into_iter().filter_map(|row| Members::parse(row.get()));
+        let answered = Answered::parse(result)?;
+        let rows = answered.rows()?.into_iter().filter_map(|row| Members::parse(row.get()));
         let named = rows.filter(|row| row.string("name").is_some_and(|name| name == delegated.original));
         let mut named = named.map(|row| is_for_models(&member.selection, &row)).peekable();
-        named.peek().is_some() && named.all(|is_for_models| is_for_models)
+        Ok(named.peek().is_some() && named.all(|is_for_models| is_for_models))
     }
 
     /// Whether the member in this place runs the tool that it calls `original`, and that no list has, for `audience`.
@@ -184,13 +199,12 @@ impl Index {
         &self,
         place: usize,
         row: &Members<'_>,
+        score: f64,
         audience: Audience,
         revision: Revision,
     ) -> Option<Finding> {
         let member = self.members.get(place)?;
         let original = row.string("name").filter(|name| !name.is_empty())?;
-        let score: f64 = row.get("score").and_then(|score| score.get().parse().ok())?;
-        let score = score.clamp(0.0, 1.0);
         if let Standing::Offered(place) = self.standing(place, &original) {
             let tools = self.merged(List::Tools);
             let is_seen = tools.entries.get(place)?.for_models && tools.is_seen(place, audience.rules);
@@ -270,6 +284,21 @@ pub fn told(findings: &[Finding]) -> String {
     format!("[{}]", rows.join(","))
 }
 
+/// How well the member says that this row fits.
+fn score(row: &Members<'_>) -> Option<f64> {
+    let score: f64 = row.get("score")?.get().parse().ok()?;
+    Some(score.clamp(0.0, 1.0))
+}
+
+/// The score of the row in this place of which the member does not say how well it fits: below `lowest`, and below those
+/// before it.
+fn score_by_place(place: usize, lowest: f64) -> f64 {
+    let parts = defaults::SEARCH_ROWS_MAX + 1;
+    #[allow(clippy::cast_precision_loss, reason = "they are few")]
+    let part = parts.saturating_sub(place + 1) as f64 / parts as f64;
+    (lowest * part * 1e6).round() / 1e6
+}
+
 /// Whether a tool that a member found may be told to models, and run for them by its name.
 fn is_for_models(selection: &Selection, row: &Members<'_>) -> bool {
     let meta = object_of(row, "_meta");
@@ -339,6 +368,8 @@ fn object_of<'r>(row: &Members<'r>, member: &str) -> Option<&'r RawValue> {
     row.get(member).filter(|value| value.get().starts_with('{'))
 }
 
+/// A tool that fits, nobody says how well, is found like one that has a word somewhere in its description.
+const UNSCORED: f64 = 0.5;
 /// What earlier servers call a tool's input schema in what they found.
 const OLD_SCHEMA: &str = "input_schema";
 /// Finds all tools that are somebody else's.

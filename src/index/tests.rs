@@ -56,7 +56,7 @@ fn seen(index: &Index, audience: Audience, list: List, revision: Revision) -> Va
     let view = index.view(audience);
     let page = index.page(&view, list, revision, None, 0);
     assert_eq!(page.last, None);
-    serde_json::from_str(&format!("[{}]", page.items)).unwrap()
+    serde_json::from_str(&format!("[{}]", String::from_utf8_lossy(page.items))).unwrap()
 }
 
 fn tools(index: &Index, revision: Revision) -> Value {

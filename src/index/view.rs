@@ -1,8 +1,11 @@
 //! What one audience sees of an index: its lists, written once.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
+
+use bytes::Bytes;
 
 use super::Index;
 use super::audience::Audience;
@@ -39,10 +42,12 @@ pub(super) struct Listing {
 /// A part of a list, in the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page<'v> {
-    /// The descriptors, with commas between them.
-    pub items: &'v str,
+    /// The descriptors, JSON with commas between them.
+    pub items: &'v [u8],
     /// The key of the last one, if more follow.
     pub last: Option<&'v str>,
+    /// What the items lie in.
+    text: &'v Bytes,
 }
 
 /// A line of a list.
@@ -54,11 +59,18 @@ pub(super) enum Line {
 }
 
 /// Descriptors one after the other, with commas between them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Text {
-    joined: String,
+    joined: Bytes,
     /// Where each ends.
     ends: Vec<usize>,
+}
+
+impl Page<'_> {
+    /// The items where they lie, for as long as anybody needs them.
+    pub fn shared(&self) -> Bytes {
+        self.text.slice_ref(self.items)
+    }
 }
 
 impl View {
@@ -153,9 +165,11 @@ impl Index {
         let lines = &listing.lines;
         let Range { start: from, end: to } = self.places(view, list, after, size);
         let last = (to < lines.len()).then(|| lines.get(to.wrapping_sub(1))).flatten();
+        let text = listing.text(self, list, revision);
         Page {
-            items: listing.text(self, list, revision).between(from, to),
+            items: text.between(from, to),
             last: last.map(|line| self.key(list, *line)),
+            text: &text.joined,
         }
     }
 
@@ -231,27 +245,29 @@ impl Listing {
             Revision::V2025_06_18 | Revision::V2025_11_25 => (legacy, Revision::V2025_11_25),
             Revision::V2026_07_28 => (modern, Revision::V2026_07_28),
         };
-        cell.get_or_init(|| {
-            let mut text = Text::default();
-            for line in &self.lines {
-                text.push(&index.described(list, *line, revision));
-            }
-            text
-        })
+        cell.get_or_init(|| Text::of(self.lines.iter().map(|line| index.described(list, *line, revision))))
     }
 }
 
 impl Text {
-    fn push(&mut self, descriptor: &str) {
-        if !self.ends.is_empty() {
-            self.joined.push(',');
+    fn of<'d>(descriptors: impl Iterator<Item = Cow<'d, str>>) -> Self {
+        let (mut joined, mut ends) = (Vec::new(), Vec::new());
+        for descriptor in descriptors {
+            if !ends.is_empty() {
+                joined.push(b',');
+            }
+            joined.extend_from_slice(descriptor.as_bytes());
+            ends.push(joined.len());
         }
-        self.joined.push_str(descriptor);
-        self.ends.push(self.joined.len());
+        joined.shrink_to_fit();
+        Self {
+            joined: joined.into(),
+            ends,
+        }
     }
 
     /// The descriptors from place `from` on, up to that before place `to`.
-    fn between(&self, from: usize, to: usize) -> &str {
+    fn between(&self, from: usize, to: usize) -> &[u8] {
         let end = to.checked_sub(1).and_then(|last| self.ends.get(last)).copied();
         let start = match from.checked_sub(1) {
             None => 0,

@@ -191,19 +191,41 @@ const KEPT: usize = 512;
 /// One event that carries `message`; line ends in it become lines of data. `id` is what to resume from.
 pub fn encode(message: &[u8], id: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 64);
+    open(&mut out, id);
+    write_data(&mut out, message);
+    close(&mut out);
+    out
+}
+
+/// Opens an event that carries a message, of which parts follow. `id` is what to resume from.
+pub fn open(out: &mut Vec<u8>, id: Option<&str>) {
     if let Some(id) = id {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());
         out.push(b'\n');
     }
-    out.extend_from_slice(b"event: message\n");
-    for line in message.split(|b| matches!(b, b'\n' | b'\r')) {
-        out.extend_from_slice(b"data: ");
+    out.extend_from_slice(b"event: message\ndata: ");
+}
+
+/// Writes a part of the message in an open event; line ends in it become lines of data. One that has none may be sent as
+/// it is.
+pub fn write_data(out: &mut Vec<u8>, part: &[u8]) {
+    let mut lines = part.split(is_line_end);
+    out.extend_from_slice(lines.next().unwrap_or_default());
+    for line in lines {
+        out.extend_from_slice(b"\ndata: ");
         out.extend_from_slice(line);
-        out.push(b'\n');
     }
-    out.push(b'\n');
-    out
+}
+
+/// Closes an event.
+pub fn close(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Whether a line of an event ends with this byte.
+pub fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// An event that carries nothing but an id to resume from (2025-11-25, transports).

@@ -92,10 +92,30 @@ impl Filter {
         }
     }
 
-    /// The first message of the subscription `id`: what of it is honoured.
-    pub fn acknowledgement(&self, id: &str) -> Vec<u8> {
+    /// Whether changes of any list are wanted.
+    pub fn wants_lists(&self) -> bool {
+        ListKind::ALL.into_iter().any(|kind| self.wants(kind))
+    }
+
+    /// The same without any list.
+    #[must_use]
+    pub fn without_lists(self) -> Self {
+        Self {
+            uris: self.uris,
+            tasks: self.tasks,
+            ..Self::default()
+        }
+    }
+
+    /// The first message of the subscription `id`: what of it is honoured, though not for the members `unheard`.
+    pub fn acknowledgement(&self, id: &str, unheard: &[String]) -> Vec<u8> {
         notification(notice::ACKNOWLEDGED, |params| {
-            tag(params, id);
+            let mut own = ObjectWriter::open(params.name("_meta"));
+            own.member(meta::SUBSCRIPTION_ID, id);
+            if !unheard.is_empty() {
+                own.member(meta::ABSENT_MEMBERS, &serde_json::json!(unheard).to_string());
+            }
+            own.close();
             let mut honoured = ObjectWriter::open(params.name("notifications"));
             for kind in ListKind::ALL.into_iter().filter(|kind| self.wants(*kind)) {
                 honoured.member(kind.wish(), "true");
@@ -241,7 +261,7 @@ mod tests {
         };
         for id in ["7", "\"7\""] {
             let tag = json!({"io.modelcontextprotocol/subscriptionId": json_of(id.as_bytes())});
-            let acknowledged = json_of(&filter.acknowledgement(id));
+            let acknowledged = json_of(&filter.acknowledgement(id, &[]));
             assert_eq!(
                 acknowledged["params"],
                 json!({"_meta": tag, "notifications": {

@@ -1,9 +1,11 @@
 //! Schemas of tools that no client could use: one of them makes clients refuse the whole list that it stands in.
 //!
 //! Looked for is what breaks readers, not everything that JSON Schema 2020-12 forbids: the root of another type, types
-//! that do not exist, and references into the schema that lead nowhere. Nothing is ever fetched.
+//! that do not exist, references into the schema that lead nowhere, and, where clients compile the schema, whatever they
+//! cannot. Nothing is ever fetched.
 
 mod nullable;
+mod pattern;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -38,6 +40,9 @@ pub enum SchemaDefect {
         /// What it must be.
         expected: &'static str,
     },
+    /// A pattern is none of JavaScript's, in which widespread clients compile it.
+    #[error("{0} is no pattern that clients compile (ECMAScript with the flag u); the server must mend it")]
+    Pattern(String),
     /// A list of required properties is no list of names.
     #[error("{0} must be a list of names; the server must mend it")]
     Required(String),
@@ -52,6 +57,7 @@ impl SchemaDefect {
             Self::Type(_) => "SchemaType",
             Self::Reference(_) => "SchemaReference",
             Self::Part { .. } => "SchemaPart",
+            Self::Pattern(_) => "SchemaPattern",
             Self::Required(_) => "SchemaRequired",
         }
     }
@@ -160,7 +166,10 @@ impl<'s> Checked<'s> {
         {
             return Some(SchemaDefect::Reference(at.shown()));
         }
-        if let Some(defect) = self.wrong_part(members, at) {
+        if let Some(defect) = self
+            .wrong_part(members, at)
+            .or_else(|| self.broken_pattern(members, at))
+        {
             return Some(defect);
         }
         members.iter().find_map(|(name, part)| {
@@ -185,6 +194,21 @@ impl<'s> Checked<'s> {
             let (is_right, expected) = value_of(name, part)?;
             (!is_right).then(|| At::In(&at, name).must_be(expected))
         })
+    }
+
+    /// The first pattern of a schema that is compiled which cannot be.
+    fn broken_pattern(&self, members: &serde_json::Map<String, Value>, at: At<'_>) -> Option<SchemaDefect> {
+        if !self.is_compiled {
+            return None;
+        }
+        let own = members.get("pattern").and_then(Value::as_str);
+        if own.is_some_and(pattern::is_broken) {
+            return Some(SchemaDefect::Pattern(At::In(&at, "pattern").shown()));
+        }
+        let name = "patternProperties";
+        let by_pattern = members.get(name).and_then(Value::as_object)?;
+        let (broken, _) = by_pattern.iter().find(|(known, _)| pattern::is_broken(known))?;
+        Some(SchemaDefect::Pattern(At::In(&At::In(&at, name), broken).shown()))
     }
 
     /// Whether a reference is one into this schema that leads to a part of it, or one to elsewhere.
@@ -367,6 +391,11 @@ mod tests {
             (json!({"enum": []}), "enum must be a list of values"),
             (json!({"exclusiveMinimum": true}), "exclusiveMinimum must be a number"),
             (json!({"pattern": 5}), "pattern must be a string"),
+            (json!({"pattern": r"^[\w-.]+$"}), "properties/a/pattern is no pattern"),
+            (
+                json!({"patternProperties": {"^a$": {}, "(?i)b": {}}}),
+                "patternProperties/(?i)b is no pattern",
+            ),
             (json!({"uniqueItems": "x"}), "uniqueItems must be true or false"),
             (json!({"$ref": "https://a.example/b.json"}), "refers to something"),
         ] {
@@ -379,6 +408,7 @@ mod tests {
         for schema in [
             json!(true),
             json!({"items": [{}, true], "const": null, "default": null, "enum": [null]}),
+            json!({"pattern": r"^[\w.-]+$", "patternProperties": {"^x-": {}}}),
             json!({"minimum": 1.5, "format": "nobody-knows", "discriminator": null, "x": {"items": null}}),
         ] {
             assert_eq!(of(schema.clone()), None, "{schema}");

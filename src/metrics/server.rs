@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec};
 
+use super::voices::Voice;
 use crate::index::List;
 
 /// The handles of one server.
 #[derive(Clone, Debug)]
 pub struct ServerMetrics {
     pub(super) name: String,
+    pub(super) voice: Voice,
     pub(super) up: Gauge,
     pub(super) lanes: Gauge,
     pub(super) answered: IntCounter,
@@ -20,8 +22,6 @@ pub struct ServerMetrics {
     pub(super) complete: GaugeVec,
     pub(super) items: GaugeVec,
     pub(super) withheld: Gauge,
-    /// Whether it is for some alone, so that it tells nothing of the server as a whole.
-    pub(super) is_for_some: bool,
 }
 
 impl ServerMetrics {
@@ -30,26 +30,33 @@ impl ServerMetrics {
     #[must_use]
     pub fn for_some(self) -> Self {
         Self {
-            is_for_some: true,
+            voice: self.voice.for_some(),
             ..self
         }
     }
 
     /// Tells whether the server can be called now.
     pub fn up(&self, up: bool) {
-        if self.is_for_some {
-            return;
+        if up {
+            self.tell(|| self.up.set(1.0));
+        } else {
+            // One that it was held by before may serve still.
+            self.voice.tell_alone(|| self.up.set(0.0));
         }
-        self.up.set(f64::from(u8::from(up)));
     }
 
     /// Tells how many sessions with the server, or processes of it, callers have of their own.
     pub fn lanes(&self, count: usize) {
-        if self.is_for_some {
-            return;
-        }
         #[allow(clippy::cast_precision_loss, reason = "their number is bounded")]
-        self.lanes.set(count as f64);
+        self.tell(|| self.lanes.set(count as f64));
+    }
+
+    /// Tells that the server is held by this no longer.
+    pub fn ended(&self) {
+        self.voice.fall_silent(|| {
+            self.up.set(0.0);
+            self.lanes.set(0.0);
+        });
     }
 
     /// Counts a request that took `elapsed`, and whether an answer came.
@@ -64,7 +71,8 @@ impl ServerMetrics {
 
     /// Counts a failed try to reach the server or to read its lists.
     pub fn failure(&self, reason: &'static str) {
-        self.failures.with_label_values(&[self.name.as_str(), reason]).inc();
+        let labels = [self.name.as_str(), reason];
+        self.voice.count(|| self.failures.with_label_values(&labels).inc());
     }
 
     /// Counts a message that was larger than is taken.
@@ -74,30 +82,32 @@ impl ServerMetrics {
 
     /// Tells whether all of its lists were read to their ends.
     pub fn complete(&self, complete: bool) {
-        if self.is_for_some {
-            return;
-        }
-        let gauge = self.complete.with_label_values(&[self.name.as_str()]);
-        gauge.set(f64::from(u8::from(complete)));
+        self.tell(|| {
+            let gauge = self.complete.with_label_values(&[self.name.as_str()]);
+            gauge.set(f64::from(u8::from(complete)));
+        });
     }
 
     /// Tells how many entries the server lists.
     pub fn items(&self, list: List, count: usize) {
-        if self.is_for_some {
-            return;
-        }
+        let labels = [self.name.as_str(), list.member()];
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
-        self.items
-            .with_label_values(&[self.name.as_str(), list.member()])
-            .set(count as f64);
+        self.tell(|| self.items.with_label_values(&labels).set(count as f64));
     }
 
     /// Tells how many tools the server lists that are not offered.
     pub fn withheld(&self, count: usize) {
-        if self.is_for_some {
-            return;
-        }
         #[allow(clippy::cast_precision_loss, reason = "a list is far shorter than 2^52")]
-        self.withheld.set(count as f64);
+        self.tell(|| self.withheld.set(count as f64));
+    }
+
+    fn tell(&self, write: impl FnOnce()) {
+        self.voice.tell(|is_first_word| {
+            // What another one has it has for itself.
+            if is_first_word {
+                self.lanes.set(0.0);
+            }
+            write();
+        });
     }
 }

@@ -7,9 +7,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::Connection;
 use super::error::Error;
-use super::holding::Inner;
-use super::lanes::lane_for;
+use super::inner::Inner;
+
 use super::request::{Call, Reply};
+use super::sharing::lane_for;
 use super::state::Health;
 use crate::defaults;
 use crate::index::Annotations;
@@ -20,7 +21,7 @@ impl Inner {
     /// not answer, nobody knows. So only what may be done twice is sent again, once.
     pub(super) async fn call(&self, call: &Call<'_>, limit: Option<Duration>) -> Result<Reply, Error> {
         match self.call_once(call, limit).await {
-            Err(Error::CutOff) if self.may_be_repeated(call) => {
+            Err(error) if error.leaves_in_doubt() && self.may_be_repeated(call) => {
                 if let Some(ear) = &call.ear {
                     ear.begins_again();
                 }
@@ -51,7 +52,7 @@ impl Inner {
             let answer = self.lanes.call(&connection, sharing, call, limit).await;
             let is_in_doubt = match &answer {
                 Ok(reply) => reply.names_the_unknown() && call.expects_to_be_known(),
-                Err(error) => matches!(error, Error::Connect(_) | Error::Status(400 | 404 | 405)),
+                Err(error) => shows_another_server(error),
             };
             if is_in_doubt {
                 self.known.doubt.notify_one();
@@ -73,8 +74,7 @@ impl Inner {
                     .await
                     .unwrap_or(Ok(reply))
             }
-            // Nobody is there, or a server of another era.
-            Err(error @ (Error::Connect(_) | Error::Status(400 | 404 | 405))) => {
+            Err(error) if shows_another_server(&error) => {
                 self.known.doubt.notify_one();
                 Err(error)
             }
@@ -156,4 +156,12 @@ impl Inner {
             Health::Connecting | Health::Ready => Error::NotConnected("it is still being connected".into()),
         }
     }
+}
+
+/// Whether nobody may be there, or a server of another era.
+fn shows_another_server(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Connect(_) | Error::Broken(_) | Error::Status(400 | 404 | 405)
+    )
 }

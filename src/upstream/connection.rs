@@ -1,4 +1,4 @@
-//! A live connection to one server: the handshake that makes it, and requests over it.
+//! A live connection to one server, and requests over it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,22 +8,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use super::endpoint::{Endpoint, Timeouts};
 use super::error::Error;
 use super::handshake;
-use super::http::{HttpPeer, Question};
+use super::hearing::{Hearing, Words};
+use super::http::Question;
 use super::http_link::{HttpLink, Parting};
+use super::http_pool::Sending;
 use super::known::Known;
-use super::lanes::Holds;
-use super::listening::{Hearing, Words};
 use super::log_level::ToldLevel;
 use super::old_sse::OldSse;
-use super::open::Opening;
 use super::questions::{Begun, Ended, Questions};
 use super::request::{self, Call, Reply};
+use super::sharing::Holds;
 use super::state::{Peer, Transport};
 use super::stdio::StdioConnection;
-use super::tasks;
+use crate::defaults;
 use crate::index::Annotations;
 use crate::mcp::{Era, Method, message};
 
@@ -51,63 +50,9 @@ pub(super) enum Link {
 }
 
 impl Connection {
-    /// Connects to `endpoint` and shakes hands in the era that the server speaks. What the server asks on the connection
-    /// is for `questions`; `known` is what is known of it anyway.
-    pub(crate) async fn open(
-        server: &str,
-        endpoint: &Endpoint,
-        timeouts: Timeouts,
-        questions: &Arc<Questions>,
-        known: &Arc<Known>,
-    ) -> Result<Self, Error> {
-        let opening = Opening {
-            limit: timeouts.connect,
-            questions,
-            known,
-        };
-        match endpoint {
-            Endpoint::Http(endpoint) => {
-                let http = Arc::new(HttpPeer::new(endpoint.clone(), timeouts.connect)?);
-                opening.over_http(&http).await
-            }
-            Endpoint::Stdio(command) => opening.over_stdio(server, command).await,
-        }
-    }
-
     /// What the server said of itself.
     pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.peer
-    }
-
-    /// Makes a further connection to the same Legacy server, with a session or a process of its own. A server that takes
-    /// no handshake any more is asked anew what it speaks.
-    pub(crate) async fn open_another(
-        &self,
-        server: &str,
-        endpoint: &Endpoint,
-        timeouts: Timeouts,
-        questions: &Arc<Questions>,
-    ) -> Result<Self, Error> {
-        let opening = Opening {
-            limit: timeouts.connect,
-            questions,
-            known: &self.known,
-        };
-        let opened = match (&self.link, endpoint) {
-            (Link::Http(link), _) => opening.session(&link.http).await,
-            (Link::OldSse(old_sse), _) => opening.old_sse(&old_sse.http).await,
-            (Link::Stdio(_), Endpoint::Stdio(command)) => opening.process(server, command).await,
-            (Link::Stdio(_), Endpoint::Http(_)) => {
-                return Self::open(server, endpoint, timeouts, questions, &self.known).await;
-            }
-        };
-        match opened {
-            Err(Error::Refused(_) | Error::Revision(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
-                self.known.verdict.forget();
-                Self::open(server, endpoint, timeouts, questions, &self.known).await
-            }
-            opened => opened,
-        }
     }
 
     /// What the server keeps for this connection.
@@ -164,40 +109,9 @@ impl Connection {
         }
     }
 
-    /// Carries a client's request; those of others may use the connection too if it `is_shared`. Dropping the future
-    /// cancels the request at the server.
-    pub(crate) async fn call(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        is_shared: bool,
-        limit: Option<Duration>,
-    ) -> Result<Reply, Error> {
-        self.make_log(call, is_shared).await;
-        match &self.link {
-            // Every stream belongs to one call, and nobody is asked anything: there is nothing to keep in mind.
-            Link::Http(_) => tasks::carry(self, call, None, limit).await,
-            Link::OldSse(_) | Link::Stdio(_) => {
-                let begun = self.questions.begin(&call.owner, call.ear.clone());
-                tasks::carry(self, call, Some(&begun), limit).await
-            }
-        }
-    }
-
-    /// The same for a call whose client may be asked things, which began before there was a connection. The time limit
-    /// stands still while the server waits for an answer.
-    pub(crate) async fn call_begun(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        begun: &Begun,
-        limit: Option<Duration>,
-    ) -> Result<Reply, Error> {
-        self.make_log(call, false).await;
-        tasks::carry(self, call, Some(begun), limit).await
-    }
-
     /// Has a Legacy server log what the client of `call` wants to hear; others may use the connection too if it
     /// `is_shared`.
-    async fn make_log(&self, call: &Call<'_>, is_shared: bool) {
+    pub(super) async fn make_log(&self, call: &Call<'_>, is_shared: bool) {
         let Some(level) = call
             .log_level
             .filter(|_| self.peer.era() == Era::Legacy && self.peer.capabilities.logging)
@@ -221,6 +135,7 @@ impl Connection {
                         call: None,
                         resumes: false,
                         news: &self.known.news,
+                        sending: Sending::Twice,
                     };
                     drop(link.http.ask(link.headers.clone(), &link.headers, question).await);
                 }
@@ -229,7 +144,7 @@ impl Connection {
             }
         };
         // The call is worth more than its log: if anything is amiss here, it will find out.
-        drop(timeout(END_TIMEOUT, Box::pin(told)).await);
+        drop(timeout(defaults::PARTING_TIMEOUT, Box::pin(told)).await);
     }
 
     /// Whether the annotations of the server's tools bind us: only a Modern server over HTTP reads headers.
@@ -275,6 +190,8 @@ impl Connection {
                         call: begun,
                         resumes: era == Era::Legacy,
                         news: &self.known.news,
+                        // What a client asks for is repeated by who knows whether that harms.
+                        sending: if call.is_some() { Sending::Once } else { Sending::Twice },
                     };
                     link.request(era, method, call, question).await
                 }
@@ -326,12 +243,12 @@ impl Connection {
     pub(crate) async fn tell(&self, notification: &'static [u8]) {
         let message = Bytes::from_static(notification);
         match &self.link {
-            Link::Http(link) => drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await),
+            Link::Http(link) => drop(timeout(defaults::PARTING_TIMEOUT, link.http.tell(&link.headers, message)).await),
             Link::OldSse(old_sse) => {
                 let post = &old_sse.post;
-                drop(timeout(END_TIMEOUT, post.http.tell(&post.headers, message)).await);
+                drop(timeout(defaults::PARTING_TIMEOUT, post.http.tell(&post.headers, message)).await);
             }
-            Link::Stdio(child) => drop(timeout(END_TIMEOUT, child.notify(message)).await),
+            Link::Stdio(child) => drop(timeout(defaults::PARTING_TIMEOUT, child.notify(message)).await),
         }
     }
 
@@ -374,9 +291,9 @@ impl Connection {
         match &self.link {
             Link::Http(link) if link.has_session => {
                 link.partings.close();
-                drop(timeout(END_TIMEOUT, link.partings.wait()).await);
+                drop(timeout(defaults::PARTING_TIMEOUT, link.partings.wait()).await);
                 // A server that does not answer this keeps a session that it will forget by itself.
-                drop(timeout(END_TIMEOUT, link.http.end_session(&link.headers)).await);
+                drop(timeout(defaults::PARTING_TIMEOUT, link.http.end_session(&link.headers)).await);
             }
             // Its stream is closed when nobody uses it any more.
             Link::Http(_) | Link::OldSse(_) => {}
@@ -407,5 +324,3 @@ impl Connection {
 
 /// Ids below this one are the handshake's, so that none is used twice in a session.
 const FIRST_ID: u64 = 4;
-/// Parting words are given this long.
-pub(super) const END_TIMEOUT: Duration = Duration::from_secs(2);

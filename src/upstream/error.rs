@@ -9,9 +9,12 @@ use crate::mcp::param_headers::ArgumentError;
 /// Why a server gave no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No connection could be made, or it broke before the answer.
+    /// No connection could be made.
     #[error("cannot reach the server: {0}")]
     Connect(String),
+    /// The connection broke before the answer.
+    #[error("the connection to the server broke before its answer ({0}); whether it did what was asked is not known")]
+    Broken(String),
     /// Nothing came in time.
     #[error("no answer to {operation} within {after:?}")]
     Timeout {
@@ -113,13 +116,22 @@ impl Error {
     pub(crate) fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Status(429 | 500..) | Self::Timeout { .. } | Self::CutOff | Self::TooLarge(_)
-        )
+            Self::Status(429 | 500..) | Self::Timeout { .. } | Self::TooLarge(_)
+        ) || self.leaves_in_doubt()
+    }
+
+    /// Whether the server may have done what it was asked, and gave no answer because the way back broke.
+    pub(crate) fn leaves_in_doubt(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::CutOff)
     }
 
     /// Whether it may be of the one answer that was waited for, and of no other.
     pub(crate) fn is_of_one_answer(&self) -> bool {
-        self.is_passing() || matches!(self, Self::Status(_) | Self::Protocol(_) | Self::Unexpected { .. })
+        self.is_passing()
+            || matches!(
+                self,
+                Self::Auth(_) | Self::Status(_) | Self::Protocol(_) | Self::Unexpected { .. }
+            )
     }
 
     /// What happened, without words of others, in which addresses might stand.
@@ -136,6 +148,9 @@ impl Error {
             | Self::NoLane(_) => self.to_string(),
             Self::Advised { error, .. } => error.outline(),
             Self::Connect(_) => "the server cannot be reached".to_owned(),
+            Self::Broken(_) => {
+                "the connection broke before the answer; whether the server did what was asked is not known".to_owned()
+            }
             Self::NotConnected(_) => "the server is not connected".to_owned(),
             Self::Unexpected { .. }
             | Self::Protocol(_)
@@ -152,6 +167,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Connect(_) => "ConnectFailed",
+            Self::Broken(_) => "ConnectionBroken",
             Self::Timeout { .. } => "Timeout",
             Self::Auth(_) => "AuthFailed",
             Self::Status(_) => "BadStatus",

@@ -12,22 +12,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::Owner;
 use super::capabilities::Capabilities;
-use super::connection::Connection;
 use super::endpoint::{Endpoint, Limits, Timeouts};
 use super::error::Error;
+use super::inner::Inner;
 use super::known::Known;
 use super::lanes::Lanes;
 use super::news::Notice;
 use super::request::{Call, Reply};
 use super::reread::Rereads;
 use super::state::State;
-use super::subscriptions::{SubscribeError, Subscriber, Subscription, Subscriptions};
+use super::subscriptions::{SubscribeError, Subscriber, Subscription};
 use super::supervise::supervise;
 use super::task_changes::TaskChanges;
-use super::terms::{Freshness, Terms};
+use super::terms::Terms;
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
-use crate::seldom::Seldom;
+use crate::seldom::Failing;
 
 /// One server as the gateway holds it.
 #[derive(Debug)]
@@ -43,45 +43,6 @@ pub struct Upstream {
 struct Task {
     handle: Mutex<Option<JoinHandle<()>>>,
     stop: CancellationToken,
-}
-
-/// What the task of a server and its calls share.
-#[derive(Debug)]
-pub(super) struct Inner {
-    /// What messages call it: `namespace/name`.
-    pub(super) name: String,
-    /// Where it is reached.
-    pub(super) endpoint: Endpoint,
-    /// How long it is waited for.
-    pub(super) timeouts: Timeouts,
-    /// How fresh its lists are kept.
-    pub(super) freshness: Freshness,
-    /// Whether nothing is offered as long as one of its tools cannot be.
-    pub(super) withholds_whole: bool,
-    /// Whether its lists are read at all.
-    pub(super) reads_lists: bool,
-    /// How many calls are under way, and how many subscriptions there are; not counted where it is held for everybody.
-    at_work: Option<Arc<AtomicUsize>>,
-    /// What all connections to it have in common.
-    pub(super) known: Arc<Known>,
-    /// The connection that reads the catalog. It carries calls too where the server keeps nothing for a connection.
-    pub(super) live: ArcSwapOption<Connection>,
-    /// The connections that carry calls where it does.
-    pub(super) lanes: Arc<Lanes>,
-    /// What is known of it.
-    pub(super) state: watch::Sender<Arc<State>>,
-    /// Since when it fails, if it does.
-    pub(super) failing: watch::Sender<Option<Instant>>,
-    /// Wakes its task.
-    pub(super) wake: Notify,
-    /// Who waits for the lists to be read.
-    pub(super) rereads: Rereads,
-    /// When it was said last that its own search failed.
-    search_failures: Seldom,
-    /// It is let go of.
-    pub(super) stop: CancellationToken,
-    /// What is counted of it.
-    pub(super) metrics: ServerMetrics,
 }
 
 impl Upstream {
@@ -134,11 +95,10 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
-            search_failures: Seldom::default(),
+            search_failures: Failing::default(),
             stop,
             metrics,
         });
-        inner.metrics.up(false);
         let task = tokio::spawn(supervise(Arc::clone(&inner)));
         let task = Task {
             handle: Mutex::new(Some(task)),
@@ -182,8 +142,8 @@ impl Upstream {
         self.inner.timeouts.word()
     }
 
-    /// When it was said last that its own search failed.
-    pub(crate) fn search_failures(&self) -> &Seldom {
+    /// What was said last of how its own search fails.
+    pub(crate) fn search_failures(&self) -> &Failing {
         &self.inner.search_failures
     }
 
@@ -213,7 +173,7 @@ impl Upstream {
             return Err(SubscribeError::NotOffered);
         }
         let notices = known.news.notices();
-        let mut hold = Subscriptions::hold(known, by, uri)?;
+        let mut hold = known.subscriptions.hold(by, uri)?;
         timeout(self.timeouts.resource, hold.accepted())
             .await
             .map_err(|_| SubscribeError::Timeout)??;
@@ -271,24 +231,6 @@ impl Upstream {
         {
             tracing::error!(server = self.inner.name, %error, "the upstream's task ended badly");
         }
-    }
-}
-
-/// Something that a server is held for, until this is dropped.
-#[derive(Debug)]
-pub(super) struct AtWork(Arc<AtomicUsize>);
-
-impl Inner {
-    pub(super) fn begin_work(&self) -> Option<AtWork> {
-        let at_work = self.at_work.as_ref()?;
-        at_work.fetch_add(1, Ordering::AcqRel);
-        Some(AtWork(Arc::clone(at_work)))
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -16,7 +17,7 @@ use super::endpoint::HttpEndpoint;
 use super::error::{Error, cause};
 use super::event_stream::EventStream;
 use super::http_content::{IDENTITY, MediaType, media_type, unexpected};
-use super::http_pool::{self, HttpPool, Target};
+use super::http_pool::{self, HttpPool, SendError, Sending, Target};
 use super::news::News;
 use super::questions::{Begun, Heard, Questions};
 use super::resumption::Resumption;
@@ -52,6 +53,8 @@ pub(crate) struct Question<'a> {
     pub(crate) resumes: bool,
     /// Takes what the server says of changes.
     pub(crate) news: &'a News,
+    /// Whether it may reach the server twice.
+    pub(super) sending: Sending,
 }
 
 /// What came back for a POST.
@@ -83,8 +86,12 @@ impl HttpPeer {
     /// A client for `endpoint` that gives up connecting after `connect`.
     pub(crate) fn new(endpoint: HttpEndpoint, connect: Duration) -> Result<Self, Error> {
         let connector = http_pool::connector(tls_config(&endpoint)?, connect);
+        let patience = match endpoint.url.scheme() == Some(&Scheme::HTTPS) {
+            true => defaults::IDLE_TLS_CONNECTION,
+            false => defaults::IDLE_CONNECTION,
+        };
         Ok(Self {
-            pools: Arc::new(PerCore::new(|| HttpPool::new(connector.clone()))),
+            pools: Arc::new(PerCore::new(|| HttpPool::new(connector.clone(), patience))),
             target: Target::of(&endpoint.url),
             headers: endpoint.headers,
         })
@@ -129,12 +136,16 @@ impl HttpPeer {
         if let Some(id) = last_id {
             headers.insert(headers::LAST_EVENT_ID.clone(), id.clone());
         }
-        opened(self.send(HttpMethod::GET, headers, Bytes::new()).await?).await
+        opened(
+            self.send(HttpMethod::GET, headers, Bytes::new(), Sending::Twice)
+                .await?,
+        )
+        .await
     }
 
     /// Sends a request whose answer is a stream that goes on.
     pub(crate) async fn open_stream_by_post(&self, headers: HeaderMap, body: Bytes) -> Result<Opened, Error> {
-        opened(self.send(HttpMethod::POST, headers, body).await?).await
+        opened(self.send(HttpMethod::POST, headers, body, Sending::Twice).await?).await
     }
 
     /// Sends a request with the headers `sent` and waits for its answer; what else is said about it carries `headers`.
@@ -145,7 +156,10 @@ impl HttpPeer {
         headers: &HeaderMap,
         question: Question<'_>,
     ) -> Result<Answer, Error> {
-        let response = self.send(HttpMethod::POST, sent, question.body.clone()).await?;
+        let sending = question.sending;
+        let response = self
+            .send(HttpMethod::POST, sent, question.body.clone(), sending)
+            .await?;
         let status = response.status().as_u16();
         if let Some(came) = unexpected(&response) {
             return Err(came);
@@ -164,7 +178,8 @@ impl HttpPeer {
 
     /// Sends a notification or an answer of ours, and gives the HTTP status.
     pub(crate) async fn tell(&self, headers: &HeaderMap, body: Bytes) -> Result<u16, Error> {
-        let response = self.send(HttpMethod::POST, headers.clone(), body).await?;
+        let sent = self.send(HttpMethod::POST, headers.clone(), body, Sending::Twice);
+        let response = sent.await?;
         let status = response.status().as_u16();
         drop(body::read(&mut response.into_body(), ERROR_BODY_MAX).await);
         Ok(status)
@@ -197,16 +212,25 @@ impl HttpPeer {
 
     /// Ends a session; a server may refuse, which changes nothing for us.
     pub(crate) async fn end_session(&self, headers: &HeaderMap) -> Result<u16, Error> {
-        let response = self.send(HttpMethod::DELETE, headers.clone(), Bytes::new()).await?;
-        Ok(response.status().as_u16())
+        let sent = self.send(HttpMethod::DELETE, headers.clone(), Bytes::new(), Sending::Twice);
+        Ok(sent.await?.status().as_u16())
     }
 
-    async fn send(&self, method: HttpMethod, headers: HeaderMap, body: Bytes) -> Result<Response<Incoming>, Error> {
+    async fn send(
+        &self,
+        method: HttpMethod,
+        headers: HeaderMap,
+        body: Bytes,
+        sending: Sending,
+    ) -> Result<Response<Incoming>, Error> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.headers_mut() = headers;
-        let sent = self.pools.here().send(&self.target, request).await;
-        sent.map_err(|error| Error::Connect(cause(&*error)))
+        let sent = self.pools.here().send(&self.target, request, sending).await;
+        sent.map_err(|error| match error {
+            SendError::Unreached(why) => Error::Connect(cause(&*why)),
+            SendError::Broken(why) => Error::Broken(cause(&*why)),
+        })
     }
 
     /// Reads an event stream up to the answer to `question`. One that breaks is read on where the server can do that.
@@ -268,7 +292,7 @@ impl From<BodyError> for Error {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::TooLarge(limit) => Self::TooLarge(limit),
-            BodyError::Broken(broken) => Self::Connect(cause(&broken)),
+            BodyError::Broken(broken) => Self::Broken(cause(&broken)),
         }
     }
 }
@@ -331,7 +355,7 @@ async fn opened(response: Response<Incoming>) -> Result<Opened, Error> {
 
 /// One TLS configuration for all servers: the platform's roots are loaded once, and only where TLS is used.
 fn tls_config(endpoint: &HttpEndpoint) -> Result<rustls::ClientConfig, Error> {
-    if endpoint.url.scheme() != Some(&http::uri::Scheme::HTTPS) {
+    if endpoint.url.scheme() != Some(&Scheme::HTTPS) {
         let no_roots = rustls::RootCertStore::empty();
         return Ok(rustls::ClientConfig::builder()
             .with_root_certificates(no_roots)

@@ -7,13 +7,12 @@ use http::HeaderMap;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::connection::END_TIMEOUT;
 use super::error::Error;
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::questions::Begun;
 use super::request::{self, Call};
 use crate::defaults;
-use crate::mcp::{Envelope, Era, Id};
+use crate::mcp::{Envelope, Era, Id, Kind};
 
 /// HTTP with what every request of this connection carries: revision and session.
 #[derive(Clone, Debug)]
@@ -72,9 +71,16 @@ pub(super) fn checked(answer: &Answer, has_session: bool) -> Result<Bytes, Error
         (404, _) if has_session => Err(Error::SessionLost),
         // Some servers say it with 400, in words that differ; a Legacy server has no other use for it after the handshake.
         (400, message) if has_session && !message.as_deref().is_some_and(echoes_an_id) => Err(Error::SessionLost),
+        // What is no message says no more than the status.
+        (400..=499, Some(message)) if !is_response(message) => Err(Error::Status(answer.status)),
         (200..=499, Some(message)) => Ok(message.clone()),
         (status, _) => Err(Error::Status(status)),
     }
+}
+
+fn is_response(message: &[u8]) -> bool {
+    let envelope = Envelope::parse(message, defaults::JSON_DEPTH_MAX);
+    envelope.is_ok_and(|envelope| matches!(envelope.kind(), Ok(Kind::Response { .. })))
 }
 
 /// Whether an error speaks of one request, rather than of the session as a whole.
@@ -109,10 +115,42 @@ impl Drop for Parting<'_> {
             // Best effort: the server may be the very reason why nobody waits.
             let tell = async move {
                 for message in messages {
-                    drop(timeout(END_TIMEOUT, link.http.tell(&link.headers, message)).await);
+                    drop(timeout(defaults::PARTING_TIMEOUT, link.http.tell(&link.headers, message)).await);
                 }
             };
             runtime.spawn(partings.track_future(tell));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_without_a_message_is_told_by_its_status() {
+        let answer = |status, body: Option<&'static str>| Answer {
+            status,
+            session: None,
+            message: body.map(|body| Bytes::from_static(body.as_bytes())),
+        };
+        for status in [400, 404, 406, 429] {
+            for body in [
+                None,
+                Some(""),
+                Some(" \n"),
+                Some("{}"),
+                Some(r#"{"error":"slow down"}"#),
+                Some("[]"),
+            ] {
+                let refused = checked(&answer(status, body), false);
+                assert_eq!(refused, Err(Error::Status(status)), "{body:?}");
+            }
+            let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+            let told = checked(&answer(status, Some(error)), false);
+            assert_eq!(told, Ok(Bytes::from_static(error.as_bytes())), "{status}");
+        }
+        assert_eq!(checked(&answer(404, Some("")), true), Err(Error::SessionLost));
+        assert_eq!(checked(&answer(401, Some("")), false), Err(Error::Auth(401)));
     }
 }

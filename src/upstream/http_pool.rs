@@ -23,6 +23,7 @@ use crate::defaults;
 pub(super) struct HttpPool {
     connector: HttpsConnector<HttpConnector>,
     idle: Arc<Mutex<Idle>>,
+    patience: Duration,
 }
 
 /// Where the requests of a pool go.
@@ -35,8 +36,25 @@ pub(super) struct Target {
     host: Option<HeaderValue>,
 }
 
+/// Whether a request may reach the server twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    /// It may not: what it asks for may then be done twice.
+    Once,
+    /// It may: it is sent on a new connection where one breaks that was used before (RFC 9110 section 9.2.2).
+    Twice,
+}
+
 /// Why there is no answer; the innermost cause says most.
-pub(super) type SendError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Debug)]
+pub(super) enum SendError {
+    /// There is no connection: the server has seen nothing of the request.
+    Unreached(Cause),
+    /// The connection broke, and the server may have taken the request.
+    Broken(Cause),
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 type Body = Full<Bytes>;
 
@@ -62,11 +80,12 @@ pub(super) fn connector(tls: rustls::ClientConfig, timeout: Duration) -> HttpsCo
 }
 
 impl HttpPool {
-    /// Connections that `connector` opens.
-    pub(super) fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+    /// Connections that `connector` opens, each kept as long as nothing was under way on it for `patience`.
+    pub(super) fn new(connector: HttpsConnector<HttpConnector>, patience: Duration) -> Self {
         Self {
             connector,
             idle: Arc::default(),
+            patience,
         }
     }
 
@@ -79,25 +98,36 @@ impl HttpPool {
         &self,
         target: &Target,
         mut request: Request<Body>,
+        sending: Sending,
     ) -> Result<Response<Incoming>, SendError> {
         *request.uri_mut() = target.path.clone();
         if let Some(host) = &target.host {
             request.headers_mut().entry(HOST).or_insert_with(|| host.clone());
         }
+        let copy = (sending == Sending::Twice).then(|| request.clone());
         while let Some(mut connection) = self.take() {
-            match connection.try_send_request(request).await {
+            let mut error = match connection.try_send_request(request).await {
                 Ok(response) => {
                     self.keep(connection);
                     return Ok(response);
                 }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(error.into_error().into()),
-                },
+                Err(error) => error,
+            };
+            if let Some(unsent) = error.take_message() {
+                request = unsent;
+                continue;
             }
+            // Whatever befell this one has befallen the others too.
+            locked(&self.idle).connections.clear();
+            let Some(copy) = copy else {
+                return Err(SendError::Broken(error.into_error().into()));
+            };
+            request = copy;
+            break;
         }
-        let mut connection = self.open(&target.url).await?;
-        let response = connection.send_request(request).await?;
+        let mut connection = self.open(&target.url).await.map_err(SendError::Unreached)?;
+        let response = connection.send_request(request).await;
+        let response = response.map_err(|error| SendError::Broken(error.into()))?;
         self.keep(connection);
         Ok(response)
     }
@@ -106,14 +136,14 @@ impl HttpPool {
     fn take(&self) -> Option<SendRequest<Body>> {
         let mut idle = locked(&self.idle);
         while let Some((connection, since)) = idle.connections.pop() {
-            if connection.is_ready() && since.elapsed() < defaults::IDLE_CONNECTION {
+            if connection.is_ready() && since.elapsed() < self.patience {
                 return Some(connection);
             }
         }
         None
     }
 
-    async fn open(&self, url: &Uri) -> Result<SendRequest<Body>, SendError> {
+    async fn open(&self, url: &Uri) -> Result<SendRequest<Body>, Cause> {
         let stream = self.connector.clone().call(url.clone()).await?;
         let (connection, driver) = http1::handshake(stream).await?;
         tokio::spawn(async move {
@@ -127,14 +157,14 @@ impl HttpPool {
     /// Keeps a connection for the next request, as soon as the answer of the last one was read.
     fn keep(&self, mut connection: SendRequest<Body>) {
         if connection.is_ready() {
-            return put(&self.idle, connection);
+            return put(&self.idle, connection, self.patience);
         }
-        let idle = Arc::downgrade(&self.idle);
+        let (idle, patience) = (Arc::downgrade(&self.idle), self.patience);
         tokio::spawn(async move {
             if connection.ready().await.is_ok()
                 && let Some(idle) = idle.upgrade()
             {
-                put(&idle, connection);
+                put(&idle, connection, patience);
             }
         });
     }
@@ -168,26 +198,26 @@ fn host(url: &Uri) -> Option<HeaderValue> {
     host.ok()
 }
 
-fn put(idle: &Arc<Mutex<Idle>>, connection: SendRequest<Body>) {
+fn put(idle: &Arc<Mutex<Idle>>, connection: SendRequest<Body>, patience: Duration) {
     let mut kept = locked(idle);
     if kept.connections.len() >= defaults::IDLE_CONNECTIONS_MAX {
         return;
     }
     kept.connections.push((connection, Instant::now()));
     if !std::mem::replace(&mut kept.is_swept, true) {
-        tokio::spawn(sweep(Arc::downgrade(idle)));
+        tokio::spawn(sweep(Arc::downgrade(idle), patience));
     }
 }
 
-/// Closes connections that nobody used for long, until there are none.
-async fn sweep(idle: Weak<Mutex<Idle>>) {
-    let mut ticks = interval(defaults::IDLE_CONNECTION);
+/// Closes connections that nobody used for `patience`, until there are none.
+async fn sweep(idle: Weak<Mutex<Idle>>, patience: Duration) {
+    let mut ticks = interval(patience);
     ticks.tick().await;
     loop {
         ticks.tick().await;
         let Some(idle) = idle.upgrade() else { return };
         let mut idle = locked(&idle);
-        let is_young = |since: &Instant| since.elapsed() < defaults::IDLE_CONNECTION;
+        let is_young = |since: &Instant| since.elapsed() < patience;
         idle.connections
             .retain(|(connection, since)| is_young(since) && !connection.is_closed());
         if idle.connections.is_empty() {

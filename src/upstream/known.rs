@@ -1,5 +1,7 @@
 //! What is known of a server beyond one connection to it.
 
+use std::sync::Arc;
+
 use tokio::sync::Notify;
 
 use super::news::News;
@@ -24,7 +26,7 @@ pub(crate) struct Known {
     /// What it says beside its answers.
     pub(crate) news: News,
     /// The resources of it that clients want to hear of.
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// What is counted of it.
     pub(crate) metrics: ServerMetrics,
 }
@@ -39,7 +41,7 @@ impl Known {
             verdict: VerdictMemory::default(),
             doubt: Notify::new(),
             news: News::new(heeds_news),
-            subscriptions: Subscriptions::default(),
+            subscriptions: Arc::default(),
             metrics,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::lists::Failed;
-use super::supervise::jittered;
+use super::pause::jittered;
 use crate::defaults;
 
 /// The lists that are missing, and when they are asked for again. Until then a change of the others waits for none of

@@ -10,11 +10,12 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Link};
-use super::endpoint::StdioCommand;
+use super::endpoint::{Endpoint, StdioCommand, Timeouts};
 use super::error::Error;
 use super::handshake::{self, Verdict};
 use super::http::{Answer, HttpPeer, Question, routing_headers};
 use super::http_link::{HttpLink, checked};
+use super::http_pool::Sending;
 use super::known::Known;
 use super::old_sse::OldSse;
 use super::pin::Pin;
@@ -34,6 +35,62 @@ pub(super) struct Opening<'a> {
     pub(super) questions: &'a Arc<Questions>,
     /// What is known of the server anyway.
     pub(super) known: &'a Arc<Known>,
+}
+
+impl Connection {
+    /// Connects to `endpoint` and shakes hands in the era that the server speaks. What the server asks on the connection
+    /// is for `questions`; `known` is what is known of it anyway.
+    pub(crate) async fn open(
+        server: &str,
+        endpoint: &Endpoint,
+        timeouts: Timeouts,
+        questions: &Arc<Questions>,
+        known: &Arc<Known>,
+    ) -> Result<Self, Error> {
+        let opening = Opening {
+            limit: timeouts.connect,
+            questions,
+            known,
+        };
+        match endpoint {
+            Endpoint::Http(endpoint) => {
+                let http = Arc::new(HttpPeer::new(endpoint.clone(), timeouts.connect)?);
+                opening.over_http(&http).await
+            }
+            Endpoint::Stdio(command) => opening.over_stdio(server, command).await,
+        }
+    }
+
+    /// Makes a further connection to the same Legacy server, with a session or a process of its own. A server that takes
+    /// no handshake any more is asked anew what it speaks.
+    pub(crate) async fn open_another(
+        &self,
+        server: &str,
+        endpoint: &Endpoint,
+        timeouts: Timeouts,
+        questions: &Arc<Questions>,
+    ) -> Result<Self, Error> {
+        let opening = Opening {
+            limit: timeouts.connect,
+            questions,
+            known: self.known(),
+        };
+        let opened = match (self.link(), endpoint) {
+            (Link::Http(link), _) => opening.session(&link.http).await,
+            (Link::OldSse(old_sse), _) => opening.old_sse(&old_sse.http).await,
+            (Link::Stdio(_), Endpoint::Stdio(command)) => opening.process(server, command).await,
+            (Link::Stdio(_), Endpoint::Http(_)) => {
+                return Self::open(server, endpoint, timeouts, questions, self.known()).await;
+            }
+        };
+        match opened {
+            Err(Error::Refused(_) | Error::Revision(_) | Error::Protocol(_) | Error::Status(400..=499)) => {
+                self.known().verdict.forget();
+                Self::open(server, endpoint, timeouts, questions, self.known()).await
+            }
+            opened => opened,
+        }
+    }
 }
 
 impl Opening<'_> {
@@ -248,13 +305,18 @@ impl Opening<'_> {
             call: None,
             resumes: false,
             news: &self.known.news,
+            sending: Sending::Twice,
         };
-        timeout(self.limit, http.ask(headers.clone(), headers, question))
-            .await
-            .map_err(|_| Error::Timeout {
+        let answer = timeout(self.limit, http.ask(headers.clone(), headers, question)).await;
+        match answer {
+            // Nothing was done yet that could be in doubt.
+            Ok(Err(Error::Broken(why))) => Err(Error::Connect(why)),
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Timeout {
                 operation: method.as_str(),
                 after: self.limit,
-            })?
+            }),
+        }
     }
 
     fn spawn(self, server: &str, command: &StdioCommand) -> Result<StdioConnection, Error> {

@@ -7,11 +7,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::advice::advised;
 use super::connection::Connection;
 use super::error::Error;
-use super::holding::Inner;
+use super::inner::Inner;
 use super::lists;
 use super::missing_lists::MissingLists;
+use super::pause::jittered;
 use super::state::{Health, State};
-use super::supervise::jittered;
 use crate::defaults;
 use crate::index::{Catalog, Defect, List};
 

@@ -8,9 +8,8 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::at_work::AtWork;
 use super::caller::Owner;
-use super::holding::AtWork;
-use super::known::Known;
 use super::news::{Notice, Origin};
 use super::shares::{Party, Shares, Taken, share_of};
 use crate::defaults;
@@ -118,7 +117,7 @@ struct Entry {
 /// One who wants to hear of a resource.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    known: Arc<Known>,
+    subscriptions: Arc<Subscriptions>,
     by: Subscriber,
     uri: Arc<str>,
     standing: watch::Receiver<Standing>,
@@ -204,13 +203,12 @@ impl SubscribeError {
 }
 
 impl Subscriptions {
-    /// Holds on to `uri` in the table of `known`, for whom `by` says.
-    pub(crate) fn hold(known: &Arc<Known>, by: &Subscriber, uri: &str) -> Result<Hold, SubscribeError> {
-        let subscriptions = &known.subscriptions;
+    /// Holds on to `uri`, for whom `by` says.
+    pub(crate) fn hold(self: &Arc<Self>, by: &Subscriber, uri: &str) -> Result<Hold, SubscribeError> {
         if uri.len() > defaults::SUBSCRIPTION_URI_MAX {
             return Err(SubscribeError::TooLong);
         }
-        let mut table = subscriptions.lock();
+        let mut table = self.lock();
         let Table { entries, shares } = &mut *table;
         if !entries.contains_key(uri) && entries.len() >= defaults::SUBSCRIPTIONS_MAX {
             return Err(SubscribeError::TooMany);
@@ -239,8 +237,8 @@ impl Subscriptions {
         entry.standing.send_if_modified(Standing::ask_again);
         drop(table);
         Ok(Hold {
-            version: subscriptions.change(),
-            known: Arc::clone(known),
+            version: self.change(),
+            subscriptions: Arc::clone(self),
             by: by.clone(),
             uri,
             standing,
@@ -414,7 +412,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.known.subscriptions.release(&self.by, &self.uri);
+        self.subscriptions.release(&self.by, &self.uri);
     }
 }
 

@@ -1,16 +1,16 @@
 //! One task per upstream: connect, read the catalog, keep both fresh, and try again with patience.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::Connection;
 use super::error::Error;
-use super::holding::Inner;
+use super::inner::Inner;
 use super::listening::{self, Beginning};
 use super::missing_lists::MissingLists;
+use super::pause::jittered;
 use super::questions::Questions;
 use crate::defaults;
 use crate::index::Catalog;
@@ -158,6 +158,7 @@ pub(super) async fn supervise(inner: Arc<Inner>) {
         }
     };
     tokio::join!(keeping, inner.lanes.tend());
+    inner.metrics.ended();
 }
 
 /// Keeps the connection that reads the catalog until the server is let go of.
@@ -211,13 +212,4 @@ async fn keep(inner: &Inner) {
         }
         pause = (pause * 2).min(defaults::RETRY_MAX);
     }
-}
-
-/// `pause`, up to a quarter longer, so that many upstreams of one failed host do not come back at once.
-pub(super) fn jittered(pause: Duration) -> Duration {
-    let mut byte = [0u8; 1];
-    let filled = aws_lc_rs::rand::fill(&mut byte).is_ok();
-    let [random] = byte;
-    let random = if filled { random } else { 0 };
-    pause + pause * u32::from(random) / 1024
 }

@@ -11,11 +11,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::at_work::AtWork;
 use super::caller::Owner;
 use super::connection::{Connection, Link};
 use super::event_stream::EventStream;
-use super::holding::{AtWork, Inner};
 use super::http::{Opened, routing_headers};
+use super::inner::Inner;
+use super::pause::jittered;
 use super::request::Reply;
 use super::task_looks::Looks;
 use crate::defaults;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::caller::Owner;
 use super::error::Error;
-use super::holding::Inner;
+use super::inner::Inner;
 use super::request::{Body, Call, Fanout, Reply, TaskCall};
 use super::task_changes::{Accepted, TaskChange, TaskNews};
 use crate::defaults;

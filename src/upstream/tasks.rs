@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::connection::{Connection, END_TIMEOUT};
+use super::connection::Connection;
 use super::ear::{Asked, Ear};
 use super::error::Error;
 use super::questions::Begun;
@@ -279,8 +279,8 @@ impl Watch<'_> {
         }
         let may_pass = matches!(
             error,
-            Error::Connect(_) | Error::CutOff | Error::Timeout { .. } | Error::Status(429 | 500..=599)
-        );
+            Error::Connect(_) | Error::Timeout { .. } | Error::Status(429 | 500..=599)
+        ) || error.leaves_in_doubt();
         match may_pass && self.in_vain < defaults::TASK_POLLS_IN_VAIN {
             true => Ok(()),
             false => Err(error),
@@ -398,7 +398,7 @@ impl Drop for Unfinished {
                 ear: None::<Arc<dyn Ear>>,
                 fanout: Fanout::No,
             };
-            drop(connection.carry(&call, None, Some(END_TIMEOUT)).await);
+            drop(connection.carry(&call, None, Some(defaults::PARTING_TIMEOUT)).await);
         });
     }
 }
@@ -413,7 +413,7 @@ fn taking_tasks() -> Features {
 /// The task was made: nothing must be taken for a reason to make another.
 fn after_the_beginning(error: Error) -> Error {
     match error {
-        Error::SessionLost | Error::CutOff => Error::TaskGivenUp(error.to_string()),
+        Error::SessionLost | Error::Broken(_) | Error::CutOff => Error::TaskGivenUp(error.to_string()),
         error => error,
     }
 }

@@ -10,6 +10,8 @@ use mcpfleet::mcp::Revision;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep};
 
 use crate::support::event_stream::EventStream;
@@ -130,6 +132,57 @@ async fn leave(client: &Http, url: &str, session: &str) -> u16 {
     http::send(client, request.body(Full::default()).unwrap()).await.status
 }
 
+/// Asks for a list, and reads no more than that an answer has begun.
+async fn list_unread(url: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    // What the client's system takes in is none of the process's.
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let (address, _) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).to_string();
+    let path = url.rsplit_once(address).unwrap().1;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n\r\n",
+        body.len(),
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut begun = [0; 12];
+    stream.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_lists_that_nobody_reads_are_held_once() {
+    const CLIENTS: usize = 60;
+    let long = "x".repeat(100_000);
+    let tools = (0..40)
+        .map(|number| json!({"name": format!("t{number}"), "description": long, "inputSchema": {"type": "object"}}));
+    let tools = json!(tools.collect::<Vec<_>>());
+    let list = tools.to_string().len() / 1_024;
+    let server = Upstream::start(move |seen| match seen.http {
+        Method::GET => Answer::status(405),
+        _ => upstream::legacy(seen, &tools),
+    })
+    .await;
+    let (up, url, _files) = up(server.address).await;
+    drop(list_unread(&url).await);
+    let before = memory(&up);
+    let mut all = Vec::new();
+    for _ in 0..CLIENTS {
+        all.push(list_unread(&url).await);
+    }
+    let grown = memory(&up).saturating_sub(before);
+    assert!(
+        grown < CLIENTS / 6 * list,
+        "{grown} KiB for {CLIENTS} lists of {list} KiB"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_come_and_go_leave_neither_files_nor_memory() {
     const CLIENTS: usize = 1_500;
@@ -168,7 +221,7 @@ async fn more_connections_than_files_end_nobody_who_is_served() {
         .unwrap()
         .to_owned();
     // The process has some files open anyway; few enough connections wait that the kernel takes them all.
-    let flood = stream::iter(0..FILES).map(|_| tokio::net::TcpStream::connect(&address));
+    let flood = stream::iter(0..FILES).map(|_| TcpStream::connect(&address));
     let flood: Vec<_> = flood.buffered(16).collect().await;
     let call: Value = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let headers = || [("mcp-session-id", session.as_str())];

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mcpfleet::fleet::UpstreamState;
 use mcpfleet::mcp::Revision;
+use mcpfleet::upstream::{Endpoint, StdioCommand};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -50,10 +51,12 @@ async fn listed(gateway: &TestGateway) -> [usize; 3] {
 
 #[tokio::test]
 async fn a_list_that_a_server_fails_to_give_is_missing_alone_until_it_gives_it() {
-    let fails: [(Script, &str); 4] = [
+    let fails: [(Script, &str); 6] = [
         (|_| Answer::Hang, "no answer to prompts/list within 400ms"),
         (|_| Answer::status(503), "503"),
         (|_| Answer::status(404), "404"),
+        (|_| Answer::status(401), "401"),
+        (|_| Answer::status(403), "403"),
         (|seen| seen.result(json!({"prompts": null})), "malformed"),
     ];
     for (fails, words) in fails {
@@ -128,6 +131,104 @@ async fn what_was_listed_stays_while_a_list_hangs_and_a_change_of_others_does_no
         .await;
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     assert_eq!(listed(&gateway).await, [2, 1, 1]);
+}
+
+#[tokio::test]
+async fn lists_that_hang_are_waited_for_together_at_first_and_later() {
+    let (tools, is_ill) = (Tools::default(), Arc::new(AtomicBool::new(true)));
+    tools.add("one");
+    let (own, ill) = (tools.clone(), Arc::clone(&is_ill));
+    let server = Upstream::start(move |seen| match seen.method() {
+        "server/discover" => seen.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}},
+        })),
+        "tools/list" => upstream::modern(seen, &own.list()),
+        _ if ill.load(Ordering::SeqCst) => Answer::Hang,
+        "prompts/list" => seen.result(json!({
+            "resultType": "complete", "prompts": [{"name": "brief"}], "ttlMs": 0, "cacheScope": "private",
+        })),
+        "resources/list" => seen.result(json!({
+            "resultType": "complete", "resources": [], "ttlMs": 0, "cacheScope": "private",
+        })),
+        _ => seen.result(json!({
+            "resultType": "complete", "resourceTemplates": [], "ttlMs": 0, "cacheScope": "private",
+        })),
+    })
+    .await;
+    let limit = Duration::from_secs(2);
+    let mut input = plan(&[("s", server.address)]);
+    input.servers[0].terms.timeouts.list = Some(limit);
+    input.servers[0].terms.freshness.ttl = Duration::ZERO;
+    let begun = Instant::now();
+    let mut gateway = TestGateway::start(input).await;
+    let seen = gateway
+        .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    assert!(begun.elapsed() < 2 * limit, "{:?}", begun.elapsed());
+    let catalog = seen.servers.values().next().unwrap().catalog.clone().unwrap();
+    let withheld: Vec<_> = catalog.withheld.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(withheld, ["prompts/list", "resources/templates/list", "resources/list"]);
+    is_ill.store(false, Ordering::SeqCst);
+    gateway
+        .until(|o| {
+            o.servers
+                .values()
+                .all(|s| s.catalog.as_ref().is_some_and(|c| c.complete))
+        })
+        .await;
+    is_ill.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    gateway
+        .until(|o| {
+            o.servers
+                .values()
+                .all(|s| s.catalog.as_ref().is_some_and(|c| !c.complete))
+        })
+        .await;
+    assert!(begun.elapsed() < 2 * limit, "{:?}", begun.elapsed());
+    assert_eq!(listed(&gateway).await, [1, 0, 1]);
+}
+
+/// Answers one thing after the other, and takes its time for each.
+const ONE_BY_ONE: &str = r#"
+import json, sys, time
+lists = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+for line in sys.stdin:
+    r = json.loads(line)
+    method = r.get("method")
+    if "id" not in r: continue
+    if method == "initialize": result = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "s", "version": "1"}, "capabilities": {"tools": {}, "prompts": {}, "resources": {}}}
+    elif method in lists:
+        time.sleep(0.8)
+        entry = {"name": "n", "uri": "memo://r", "uriTemplate": "memo://{r}", "inputSchema": {"type": "object"}}
+        result = {lists[method]: [entry]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "result": result}), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_process_that_answers_one_thing_after_the_other_gives_all_its_lists() {
+    let mut input = plan(&[("s", "127.0.0.1:1".parse().unwrap())]);
+    let args = ["-c", ONE_BY_ONE].map(str::to_owned);
+    input.servers[0].endpoint = Ok(Endpoint::Stdio(StdioCommand {
+        program: "python3".into(),
+        args: args.into(),
+        env: Default::default(),
+        cwd: None,
+    }));
+    // Shorter than it takes for all, and longer than for one.
+    input.servers[0].terms.timeouts.list = Some(Duration::from_millis(2_000));
+    let mut gateway = TestGateway::start(input).await;
+    let seen = gateway
+        .until(|o| o.servers.values().all(|s| s.state == UpstreamState::Ready))
+        .await;
+    let catalog = seen.servers.values().next().unwrap().catalog.clone().unwrap();
+    assert!(catalog.complete && catalog.withheld.is_empty(), "{catalog:?}");
+    assert_eq!(listed(&gateway).await, [1, 1, 1]);
 }
 
 #[tokio::test]

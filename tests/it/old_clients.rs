@@ -19,6 +19,12 @@ const REVISION: Revision = Revision::V2025_06_18;
 async fn server() -> Upstream {
     Upstream::start(|seen| match (seen.method(), seen.body["params"]["name"].as_str()) {
         ("tools/call", Some("stall")) => Answer::Hang,
+        ("tools/call", Some("ask")) => {
+            let asks = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
+            let result = json!({"content": [{"type": "text", "text": "asked"}]});
+            let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result});
+            Answer::Stream(vec![(Duration::ZERO, asks), (Duration::from_secs(5), answer)])
+        }
         ("tools/call", Some("walk")) => {
             let token = &seen.body["params"]["_meta"]["progressToken"];
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
@@ -27,7 +33,7 @@ async fn server() -> Upstream {
             Answer::Stream([progress, answer].map(|message| (Duration::ZERO, message)).into())
         }
         _ => {
-            let tools = ["walk", "stall"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+            let tools = ["walk", "stall", "ask"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
             upstream::legacy(seen, &json!(tools))
         }
     })
@@ -61,9 +67,13 @@ impl<'g> Client<'g> {
 
     /// Connects and shakes hands.
     async fn begin(gateway: &'g TestGateway) -> Self {
+        Self::begin_with(gateway, json!({})).await
+    }
+
+    async fn begin_with(gateway: &'g TestGateway, capabilities: Value) -> Self {
         let mut client = Self::connect(gateway).await;
         let params = json!({
-            "protocolVersion": REVISION.as_str(), "capabilities": {}, "clientInfo": {"name": "old", "version": "1"},
+            "protocolVersion": REVISION.as_str(), "capabilities": capabilities, "clientInfo": {"name": "old", "version": "1"},
         });
         let answer = client.ask(json!(0), "initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], REVISION.as_str());
@@ -104,7 +114,7 @@ async fn everything_is_told_on_the_stream() {
     let gateway = TestGateway::ready(&[("s", server.address)]).await;
     let mut client = Client::begin(&gateway).await;
     let listed = client.ask(json!("l"), "tools/list", json!({})).await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3);
     let params = json!({"name": "s__walk", "arguments": {}, "_meta": {"progressToken": "p"}});
     let progress = client.ask(json!(1), "tools/call", params).await;
     assert_eq!(progress["params"], json!({"progressToken": "p", "progress": 1}));
@@ -119,6 +129,25 @@ async fn everything_is_told_on_the_stream() {
     gateway.input.send_replace(plan(&[]).into());
     let changed = client.stream.next().await;
     assert_eq!(changed["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_large_list_is_one_event_and_answers_follow_it() {
+    let tools = (0..40).map(|number| {
+        let description = "very long ".repeat(2_000);
+        json!({"name": format!("t{number:02}"), "description": description, "inputSchema": {"type": "object"}})
+    });
+    let tools = json!(tools.collect::<Vec<_>>());
+    let server = Upstream::start(move |seen| upstream::legacy(seen, &tools)).await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let mut client = Client::begin(&gateway).await;
+    for id in [1, 2] {
+        let listed = client.ask(json!(id), "tools/list", json!({})).await;
+        assert_eq!(listed["id"], id);
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 40);
+        let pong = client.ask(json!("p"), "ping", json!({})).await;
+        assert_eq!(pong["id"], "p");
+    }
 }
 
 #[tokio::test]
@@ -223,6 +252,32 @@ async fn a_session_that_does_not_read_is_not_worked_for_without_end() {
         refused += usize::from(client.send(&call).await.status == 503);
     }
     assert!(refused > 30, "{refused}");
+}
+
+#[tokio::test]
+async fn a_session_with_all_places_taken_can_still_answer_and_cancel() {
+    let server = server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let mut client = Client::begin_with(&gateway, json!({"roots": {}})).await;
+    let call = |id: u32, tool: &str| {
+        let params = json!({"name": format!("s__{tool}"), "arguments": {}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    client.stream.expect(&call(1, "ask"));
+    assert_eq!(client.send(&call(1, "ask")).await.status, 202);
+    let question = client.stream.next().await;
+    assert_eq!(question["method"], "roots/list");
+    for id in 2..=64 {
+        assert_eq!(client.send(&call(id, "stall")).await.status, 202);
+    }
+    assert_eq!(client.send(&call(65, "stall")).await.status, 503);
+    let roots = json!({"roots": [{"uri": "file:///a"}]});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
+    assert_eq!(client.send(&answer).await.status, 202);
+    until(|| server.seen().iter().any(|seen| seen.body["result"] == roots)).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    assert_eq!(client.send(&cancel).await.status, 202);
+    until(|| !server.seen_of("notifications/cancelled").is_empty()).await;
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ pub enum OriginPolicy {
     /// Pages of the same machine: `localhost`, `127.0.0.1` and `[::1]`, over `http` or `https`, with any port.
     #[default]
     Default,
-    /// None.
+    /// None but those.
     AllowList,
     /// All, whoever made them: only for endpoints that nobody reaches whose browser must not.
     Any,

@@ -58,6 +58,8 @@ pub struct Icon {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
+    /// A light one.
     Light,
+    /// A dark one.
     Dark,
 }

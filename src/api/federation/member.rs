@@ -53,8 +53,7 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub prefix: Option<String>,
-    /// Whether its tools are listed. Native: yes. Discoverable: no; they are found by tool_search, and called by name
-    /// or by execute_tool. Default Native.
+    /// Whether its tools are listed. Default Native.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visibility: Option<Visibility>,
     /// Which of its tools are offered, and how they are shown.
@@ -109,10 +108,11 @@ pub struct MemberCache {
 /// Whether tools are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Visibility {
-    /// Listed.
+    /// Listed; also found by tool_search.
     #[default]
     Native,
-    /// Not listed, found by search, and callable all the same.
+    /// Not listed: found by tool_search, and called by name or by execute_tool. This hides nothing from anybody; what
+    /// somebody must not see is for `access.rules`.
     Discoverable,
 }
 
@@ -158,7 +158,7 @@ pub struct ToolOverride {
     /// Annotations instead of those of the same name; others stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// Whether it is listed, whatever the member says.
+    /// Whether it is listed, whatever the member says. Default what the member says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visibility: Option<Visibility>,
     /// Words that find it in a search, beside those of the member.

@@ -12,9 +12,7 @@ use crate::api::server::duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Naming {
-    /// Which names get their member's prefix. Always: all. OnConflict: those that several members have, for everybody,
-    /// also for those whom `access.rules` show only one of them, so that names are the same for all. Never: none;
-    /// of equal names that of the first member stands. Default Always.
+    /// Which names get their member's prefix. Default Always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<PrefixStrategy>,
     /// Between prefix and name. Default `__`.
@@ -34,12 +32,13 @@ pub struct Naming {
 /// Which names get their member's prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PrefixStrategy {
-    /// All.
+    /// All of them.
     #[default]
     Always,
-    /// Those that several members have.
+    /// Those that several members have, for everybody, also for those whom `access.rules` show only one of them, so that
+    /// names are the same for all.
     OnConflict,
-    /// None.
+    /// None; of equal names that of the first member stands, and the others are left out.
     Never,
 }
 
@@ -47,8 +46,7 @@ pub enum PrefixStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Apps {
-    /// Whether tools that only user interfaces may call are listed for everyone (Never: not hidden), or not for clients
-    /// that show no user interfaces (WithoutApps). Default Never.
+    /// For whom tools that only user interfaces may call are not listed. Default Never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hide_app_only: Option<HideAppOnly>,
     /// True: a client that declares Apps without saying which MIME types it shows counts as one that shows them.
@@ -63,10 +61,10 @@ pub struct Apps {
 /// For whom tools that only user interfaces may call are not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HideAppOnly {
-    /// For nobody.
+    /// For nobody: everyone sees them.
     #[default]
     Never,
-    /// For clients that do not declare Apps.
+    /// For clients that do not declare that they show user interfaces.
     WithoutApps,
 }
 
@@ -74,8 +72,7 @@ pub enum HideAppOnly {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Results {
-    /// JSON: as their servers wrote them. TOON: texts that are a JSON object or list become TOON, which models read with
-    /// fewer tokens; everything else stays, structured content too. Default JSON.
+    /// How texts of JSON are written. Default JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
@@ -83,10 +80,11 @@ pub struct Results {
 /// How texts of JSON in results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Encoding {
-    /// As they are.
+    /// As their servers wrote them.
     #[default]
     JSON,
-    /// As TOON.
+    /// Texts that are a JSON object or list become TOON, which models read with fewer tokens; everything else stays,
+    /// structured content too.
     TOON,
 }
 
@@ -163,8 +161,7 @@ pub struct Notifications {
     #[schemars(length(max = 32))]
     #[x_kube(validation = duration())]
     pub coalesce: Option<Duration>,
-    /// By which names Legacy clients are told of changed lists. Official: `notifications/tools/list_changed`. Both: the
-    /// same as `notifications/tools/listChanged` too, for clients of a library that knows no other. Default Official.
+    /// By which names Legacy clients are told of changed lists. Default Official.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legacy_names: Option<LegacyNames>,
 }
@@ -172,10 +169,10 @@ pub struct Notifications {
 /// By which names Legacy clients are told of changed lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LegacyNames {
-    /// Those of the specification.
+    /// Those of the specification, such as `notifications/tools/list_changed`.
     #[default]
     Official,
-    /// Those, and once more by names that one library uses.
+    /// Those, and once more such as `notifications/tools/listChanged`, for clients of a library that knows no other.
     Both,
 }
 

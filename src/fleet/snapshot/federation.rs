@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::api::federation::Encoding;
@@ -125,8 +126,26 @@ impl Federation {
     /// Says that nothing goes to `member` now, and why, if that is for the caller alone.
     pub fn not_connected(&self, member: &str) -> String {
         match self.why_absent(member) {
-            Some(why) => format!("member {member:?}: {why}"),
-            None => format!("member {member:?} is not connected"),
+            Some(why) => self.of_member(member, &why),
+            None => format!("{} is not connected", self.called(member)),
+        }
+    }
+
+    /// Says `why` of `member`, which is not named where there is no other.
+    pub fn of_member(&self, member: &str, why: &dyn fmt::Display) -> String {
+        if self.is_alone {
+            why.to_string()
+        } else {
+            format!("member {member:?}: {why}")
+        }
+    }
+
+    /// What `member` is called in a sentence.
+    pub fn called(&self, member: &str) -> Cow<'static, str> {
+        if self.is_alone {
+            Cow::Borrowed("the server")
+        } else {
+            Cow::Owned(format!("member {member:?}"))
         }
     }
 

@@ -81,6 +81,19 @@ impl Federation {
         Some(Watching::of(&own.pool, members, caller, before.unwrap_or_default()))
     }
 
+    /// The members whose changes who is `watching` does not hear of, since there is no room for that.
+    pub fn unheard_by(&self, watching: &Watching) -> Vec<Absent> {
+        let members = self.own.iter().flat_map(|own| &own.members);
+        let unheard = members.filter_map(|own| {
+            Some(Absent {
+                place: own.place,
+                member: self.members.get(own.place)?.name.clone(),
+                why: watching.refusal_of(&own.upstream)?.to_string(),
+            })
+        });
+        unheard.collect()
+    }
+
     fn made_of(self: &Arc<Self>, own: &Own<Self>, caller: &Caller, held: &[Got]) -> Arc<Self> {
         let from: Vec<Part> = held.iter().map(Part::of).collect();
         if let Some(made) = own.made().view(caller.id(), &from) {

@@ -82,8 +82,8 @@ impl Asker<'_> {
             .flat_map(|all| all.keys().cloned())
             .collect();
         let text = format!(
-            "member {:?} needs a client with {}",
-            self.hop.member.name,
+            "{} needs a client with {}",
+            self.hop.federation.called(&self.hop.member.name),
             names.join(", ")
         );
         let error = RpcError::new(RpcError::MISSING_CLIENT_CAPABILITY, text);

@@ -153,7 +153,7 @@ impl<'a> Hop<'a> {
                 let error = RpcError::new(RpcError::INVALID_PARAMS, error.to_string());
                 return Arrived::Answer(Answer::refused(request, &error));
             }
-            Err(error) => return Arrived::Answer(self.failed(error)),
+            Err(error) => return Arrived::Answer(self.not_answered(error)),
         };
         Arrived::Answer(match reply.body() {
             Body::Result(result) if self.is_unasked_task(reply.era, result) => self.failed(&shape::ResultError::Task),
@@ -202,9 +202,17 @@ impl<'a> Hop<'a> {
         }
     }
 
+    /// The answer where the member gave none; with what to do where it wants credentials, which is for whoever asks alone.
+    fn not_answered(&self, error: &Error) -> Answer {
+        match self.request.viewer.on_refusal.filter(|_| error.wants_credentials()) {
+            Some(on_refusal) => self.failed(&format_args!("{error}; {on_refusal}")),
+            None => self.failed(error),
+        }
+    }
+
     /// The answer where the member failed.
     pub(super) fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
-        Answer::failed(self.request, &format!("member {:?}: {why}", self.member.name))
+        Answer::failed(self.request, &self.federation.of_member(&self.member.name, why))
     }
 
     /// The answer where the client did not do its part.

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use serde_json::json;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
 use crate::defaults;
 use crate::fleet::{Federation, Member};
 use crate::gateway::request::Request;
-use crate::index::findings::Finding;
+use crate::index::findings::{Finding, Unreadable};
 use crate::index::{Delegated, MetaTool};
-use crate::mcp::{Features, Mark, Members, Method, meta, object};
+use crate::mcp::{Features, Mark, Members, Method, meta};
 use crate::upstream::{Body, Call, Fanout, Owner, Reply, TaskCall, Upstream};
 
 /// What members are asked. Nothing in it tells which client asks.
@@ -37,8 +36,8 @@ pub(in crate::gateway) enum SearchError {
     Upstream(#[from] crate::upstream::Error),
     #[error("it answered with an error")]
     Refused,
-    #[error("its answer is no text")]
-    Malformed,
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 /// The number of the next hop of a search that came with this `_meta`; `None` where it came far enough, as in a circle
@@ -71,8 +70,8 @@ pub(in crate::gateway) async fn has(
         hops,
         &[federation.mark],
     );
-    let text = question.answered_by(federation, member).await?;
-    Ok(federation.index.is_found(delegated, &text))
+    let read = |result: &str| federation.index.is_found(delegated, result);
+    question.answered_by(federation, member, read).await
 }
 
 impl Question {
@@ -107,33 +106,46 @@ impl Question {
         if member.upstream.is_none() {
             return Err(Absent(member.name.clone()));
         }
-        match self.answered_by(federation, member).await {
-            Ok(text) => {
-                let found = federation
-                    .index
-                    .found_by(place, &text, self.limit, request.audience, request.revision);
-                Ok(found.unwrap_or_default())
-            }
-            Err(_) => Err(Absent(member.name.clone())),
-        }
+        let index = &federation.index;
+        let read = |result: &str| index.found_by(place, result, self.limit, request.audience, request.revision);
+        let found = self.answered_by(federation, member, read).await;
+        found.map_err(|_| Absent(member.name.clone()))
     }
 
-    /// The text that `member` answers with; that it fails is counted and, now and then, logged.
-    async fn answered_by(&self, federation: &Federation, member: &Member) -> Result<String, SearchError> {
-        let answered = match &member.upstream {
-            Some(upstream) => self.put_to(upstream).await.and_then(|reply| text_of(&reply)),
-            None => Err(SearchError::Unheld),
+    /// What `read` makes of the result that `member` answers with; that it fails is counted and, as it changes, logged.
+    async fn answered_by<T>(
+        &self,
+        federation: &Federation,
+        member: &Member,
+        read: impl FnOnce(&str) -> Result<T, Unreadable>,
+    ) -> Result<T, SearchError> {
+        let Some(upstream) = &member.upstream else {
+            return Err(SearchError::Unheld);
         };
-        if let Err(error) = &answered {
-            federation.metrics.remote_search_failed(&member.name, error.reason());
-            let failures = member.upstream.as_ref().map(|upstream| upstream.search_failures());
-            if failures.is_some_and(|it| it.is_due(Instant::now(), defaults::SEARCH_FAILURE_PAUSE)) {
-                tracing::warn!(
-                    federation = federation.name,
-                    member = member.name,
-                    reason = error.reason(),
-                    "a member's own search is of no use: {error}"
+        let reply = self.put_to(upstream).await;
+        let answered = reply.and_then(|reply| Ok(read(result_of(&reply)?)?));
+        let (federation_name, member_name) = (federation.name.as_str(), member.name.as_str());
+        match &answered {
+            Ok(_) if upstream.search_failures().is_over() => {
+                tracing::info!(
+                    federation = federation_name,
+                    member = member_name,
+                    "its own search is of use again"
                 );
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let reason = error.reason();
+                federation.metrics.remote_search_failed(member_name, reason);
+                let failures = upstream.search_failures();
+                if failures.is_due(reason, Instant::now(), defaults::SEARCH_FAILURE_PAUSE) {
+                    tracing::warn!(
+                        federation = federation_name,
+                        member = member_name,
+                        reason,
+                        "a member's own search is of no use: {error}"
+                    );
+                }
             }
         }
         answered
@@ -162,22 +174,14 @@ impl Question {
     }
 }
 
-/// The first text of a result.
-fn text_of(reply: &Reply) -> Result<String, SearchError> {
-    let Body::Result(result) = reply.body() else {
+/// The result of a search that succeeded.
+fn result_of(reply: &Reply) -> Result<&str, SearchError> {
+    let Body::Result(json) = reply.body() else {
         return Err(SearchError::Refused);
     };
-    let result = Members::parse(result).ok_or(SearchError::Malformed)?;
-    if result.get("isError").is_some_and(|is_error| is_error.get() == "true") {
-        return Err(SearchError::Refused);
-    }
-    let content = result.get("content").ok_or(SearchError::Malformed)?;
-    let blocks: Vec<&RawValue> = serde_json::from_str(content.get()).map_err(|_| SearchError::Malformed)?;
-    let text = blocks.into_iter().find_map(|block| {
-        let block = Members::parse(block.get())?;
-        block.get("text").and_then(object::string).map(|text| text.into_owned())
-    });
-    text.ok_or(SearchError::Malformed)
+    let result = Members::parse(json).ok_or(Unreadable::Empty)?;
+    let is_error = result.get("isError").is_some_and(|is_error| is_error.get() == "true");
+    if is_error { Err(SearchError::Refused) } else { Ok(json) }
 }
 
 impl SearchError {
@@ -185,7 +189,7 @@ impl SearchError {
     pub(in crate::gateway) fn outline(&self) -> String {
         match self {
             Self::Upstream(error) => error.outline(),
-            Self::Timeout | Self::Unheld | Self::Refused | Self::Malformed => format!("its own search: {self}"),
+            Self::Timeout | Self::Unheld | Self::Refused | Self::Unreadable(_) => format!("its own search: {self}"),
         }
     }
 
@@ -196,7 +200,7 @@ impl SearchError {
             Self::Unheld => "NotConnected",
             Self::Upstream(error) => error.reason(),
             Self::Refused => "Refused",
-            Self::Malformed => "ProtocolError",
+            Self::Unreadable(unreadable) => unreadable.reason(),
         }
     }
 }

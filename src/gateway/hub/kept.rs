@@ -127,7 +127,7 @@ mod tests {
     fn answers_are_kept_as_far_as_there_is_room() {
         let hub = Arc::new(SessionHub::new());
         let session = SessionId::random().unwrap();
-        let answer = || Content::Message(vec![b' '; defaults::RESUMABLE_BYTES_MAX / 2]);
+        let answer = || Content::Message(vec![b' '; defaults::RESUMABLE_BYTES_MAX / 2].into());
         let (mut first, mut second, mut third) = (keep(&hub, session), keep(&hub, session), keep(&hub, session));
         first.finish(answer());
         second.finish(answer());

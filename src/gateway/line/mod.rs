@@ -15,6 +15,7 @@ use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
 use super::finished::Content;
+use super::outgoing::Outgoing;
 use super::session::SessionId;
 use crate::defaults;
 use crate::mcp::{Method, Revision};
@@ -45,7 +46,7 @@ pub(super) struct Caller {
 #[derive(Default)]
 struct State {
     /// The last messages that were said, the oldest first.
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Outgoing>,
     /// Their bytes.
     bytes: usize,
     /// The number of the last message that was said.
@@ -66,7 +67,7 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A message and its number.
-    Message(u64, Bytes),
+    Message(u64, Outgoing),
     /// Nothing for now.
     Nothing,
     /// Nothing any more, or another reader has taken over.
@@ -93,7 +94,7 @@ impl Line {
                     && state.unread_bytes() + message.len() <= defaults::INTERMEDIATE_BYTES_MAX);
             let hears = fits && !state.ended;
             if hears {
-                state.say(message);
+                state.say(message.into());
             }
             hears
         })
@@ -106,7 +107,7 @@ impl Line {
                 return;
             }
             for message in content.into_messages() {
-                state.say(Bytes::from(message));
+                state.say(message);
             }
             state.ended = true;
         });
@@ -250,7 +251,7 @@ impl Line {
     pub(super) fn unread(&self) -> Vec<Bytes> {
         let reader = self.attend(None);
         let next = || match self.take(reader?) {
-            Next::Message(_, message) => Some(message),
+            Next::Message(_, message) => Some(Bytes::from(message.joined().into_owned())),
             Next::Nothing | Next::Over => None,
         };
         std::iter::from_fn(next).collect()
@@ -275,7 +276,7 @@ impl Caller {
 }
 
 impl State {
-    fn say(&mut self, message: Bytes) {
+    fn say(&mut self, message: Outgoing) {
         self.bytes += message.len();
         self.said += 1;
         self.messages.push_back(message);
@@ -314,7 +315,7 @@ impl State {
 
     fn unread_bytes(&self) -> usize {
         let unread = usize::try_from(self.said.saturating_sub(self.read)).unwrap_or(usize::MAX);
-        self.messages.iter().rev().take(unread).map(Bytes::len).sum()
+        self.messages.iter().rev().take(unread).map(Outgoing::len).sum()
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 fn text(line: &Line, reader: u64) -> Option<(u64, String)> {
     match line.take(reader) {
-        Next::Message(number, message) => Some((number, String::from_utf8(message.to_vec()).unwrap())),
+        Next::Message(number, message) => Some((number, String::from_utf8(message.joined().into_owned()).unwrap())),
         Next::Nothing | Next::Over => None,
     }
 }
@@ -22,7 +22,7 @@ fn messages_are_read_in_order_and_the_answer_ends_them() {
     assert_eq!(line.take(reader), Next::Nothing);
     said(&line, &["a", "b"]);
     assert_eq!(text(&line, reader), Some((1, "a".into())));
-    line.finish(Content::Message(b"c".to_vec()));
+    line.finish(Content::Message(b"c".to_vec().into()));
     assert!(!line.send(Bytes::from_static(b"late")));
     assert_eq!(text(&line, reader), Some((2, "b".into())));
     assert_eq!(text(&line, reader), Some((3, "c".into())));
@@ -42,7 +42,7 @@ fn a_new_reader_takes_over_where_it_says() {
     let second = line.attend(Some(1)).unwrap();
     assert_eq!(line.take(first), Next::Over);
     assert_eq!(text(&line, second), Some((2, "b".into())));
-    line.finish(Content::Message(b"d".to_vec()));
+    line.finish(Content::Message(b"d".to_vec().into()));
     let third = line.attend(Some(2)).unwrap();
     assert_eq!(text(&line, third), Some((3, "c".into())));
     assert_eq!(text(&line, third), Some((4, "d".into())));
@@ -62,7 +62,7 @@ fn what_nobody_reads_is_bounded_and_the_answer_always_fits() {
     line.keep();
     let taken = (0..1_000).filter(|_| line.send(Bytes::from_static(b"x"))).count();
     assert_eq!(taken, defaults::INTERMEDIATE_MAX);
-    line.finish(Content::Message(b"answer".to_vec()));
+    line.finish(Content::Message(b"answer".to_vec().into()));
     let reader = line.attend(None).unwrap();
     let read: Vec<_> = std::iter::from_fn(|| text(&line, reader)).collect();
     assert_eq!(read.len(), taken + 1);
@@ -120,6 +120,6 @@ fn a_line_that_is_cut_carries_nothing() {
     said(&line, &["a"]);
     line.cut();
     assert_eq!(line.take(reader), Next::Over);
-    line.finish(Content::Message(b"late".to_vec()));
+    line.finish(Content::Message(b"late".to_vec().into()));
     assert_eq!((line.take(reader), line.state().bytes), (Next::Over, 0));
 }

@@ -22,8 +22,9 @@ struct Token {
     session: Arc<Session>,
 }
 
-/// How many tokens are kept at the most.
-const PLACES: usize = 256;
+/// How many tokens are kept at the most: as many as so many bits can number.
+const PLACES: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 8;
 
 impl Known {
     /// The session behind `token`, if these very `keys` are known to accept it.
@@ -54,7 +55,8 @@ impl Known {
 fn place(token: &[u8]) -> Option<usize> {
     let end = u64::from_le_bytes(*token.last_chunk()?);
     // The upper bits of the product depend on all characters (Fibonacci hashing).
-    usize::try_from(end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56).ok()
+    let mixed = end.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(mixed >> (u64::BITS - PLACE_BITS)).ok()
 }
 
 #[cfg(test)]

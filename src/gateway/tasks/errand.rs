@@ -91,7 +91,7 @@ impl Errand<'_> {
 
     /// The answer where the server failed.
     pub(super) fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
-        Answer::failed(self.request, &format!("member {:?}: {why}", self.member.name))
+        Answer::failed(self.request, &self.federation.of_member(&self.member.name, why))
     }
 }
 

@@ -52,8 +52,13 @@ fn names(rows: &Value) -> Vec<&str> {
         .collect()
 }
 
-fn remote(index: &Index, answer: &Value) -> Option<Vec<Finding>> {
-    index.found_by(0, &answer.to_string(), 100, Audience::EVERYBODY, Revision::LATEST)
+/// The result of a search that answers with this in a text.
+fn answered(text: impl ToString) -> String {
+    json!({"content": [{"type": "text", "text": text.to_string()}]}).to_string()
+}
+
+fn remote(index: &Index, answer: &Value) -> Result<Vec<Finding>, Unreadable> {
+    index.found_by(0, &answered(answer), 100, Audience::EVERYBODY, Revision::LATEST)
 }
 
 fn remote_names(index: &Index, answer: Value) -> Vec<String> {
@@ -199,11 +204,34 @@ fn what_a_member_found_gets_its_prefix_and_keeps_the_rest() {
     );
     let delegated = index.delegated("git__open_pr", Audience::EVERYBODY).unwrap();
     assert_eq!((delegated.member, &*delegated.original), (0, "open_pr"));
-    assert!(remote(&index, &json!("nothing was found")).is_none());
+    let read = |text: &str| index.found_by(0, &answered(text), 9, Audience::EVERYBODY, Revision::LATEST);
+    assert_eq!(read("Nothing."), Ok(Vec::new()));
+    assert_eq!(read("open_pr"), Err(Unreadable::NoList));
+}
+
+#[test]
+fn rows_without_a_score_come_after_those_with_one_in_their_order() {
+    let index = build(vec![searching("git", json!({}), &[])]);
+    let scored = |answer: Value| {
+        let found = merged(remote(&index, &answer).unwrap(), 100);
+        found
+            .iter()
+            .map(|finding| (finding.name.clone(), finding.score))
+            .collect::<Vec<_>>()
+    };
+    let unscored = json!([{"name": "z"}, {"name": "y", "score": "0.9"}, {"name": "x", "score": null}]);
+    let found = scored(unscored);
     assert_eq!(
-        index.found_by(0, "Nothing.", 9, Audience::EVERYBODY, Revision::LATEST),
-        None
+        found.iter().map(|row| &*row.0).collect::<Vec<_>>(),
+        ["git__z", "git__y", "git__x"]
     );
+    assert!(found.iter().all(|row| row.1 > 0.49 && row.1 < 0.5), "{found:?}");
+    let mixed = json!([{"name": "z"}, {"name": "low", "score": 0.2}, {"name": "a"}, {"name": "high", "score": 7}]);
+    let found = scored(mixed);
+    let names: Vec<&str> = found.iter().map(|row| &*row.0).collect();
+    assert_eq!(names, ["git__high", "git__low", "git__z", "git__a"]);
+    assert_eq!((found[0].1, found[1].1), (1.0, 0.2));
+    assert!(found[3].1 > 0.19, "{found:?}");
 }
 
 #[test]
@@ -228,7 +256,7 @@ fn rows_that_cannot_be_called_are_left_out() {
             row("tool_search"), {"name": 7, "score": 1}, {"name": "unscored"}, {"name": "nan", "score": "1"}, 5,
         ]),
     );
-    assert_eq!(found, ["git__fine", "git__known"]);
+    assert_eq!(found, ["git__fine", "git__known", "git__unscored", "git__nan"]);
     let known = rows(&remote(&index, &json!([{"name": "known", "score": 7}])).unwrap());
     assert_eq!(
         known[0],
@@ -301,9 +329,13 @@ fn a_name_is_run_if_the_member_finds_it_and_tells_it_to_models() {
             "plain", "unscored", "page", "old_page", "for_apps", "spoilt", "twice", "plai", "plain2",
         ] {
             let delegated = index.delegated(&format!("git__{name}"), Audience::EVERYBODY).unwrap();
-            assert_eq!(index.is_found(&delegated, &found), expected.contains(&name), "{name}");
-            for nothing in ["No tool was found.", "[]", "{}", ""] {
-                assert!(!index.is_found(&delegated, nothing), "{name}");
+            let is_found = |text: &str| index.is_found(&delegated, &answered(text));
+            assert_eq!(is_found(&found), Ok(expected.contains(&name)), "{name}");
+            for nothing in ["No tool was found.", "[]"] {
+                assert_eq!(is_found(nothing), Ok(false), "{name}");
+            }
+            for unreadable in ["{}", "", "plain"] {
+                assert_eq!(is_found(unreadable), Err(Unreadable::NoList), "{name}");
             }
         }
     };
@@ -348,7 +380,7 @@ fn the_two_tools_are_listed_as_soon_as_a_member_searches_and_its_own_two_are_not
     let listed = |index: &Index, audience| {
         let view = index.view(audience);
         let page = index.page(&view, List::Tools, Revision::LATEST, None, 0);
-        let tools: Value = serde_json::from_str(&format!("[{}]", page.items)).unwrap();
+        let tools: Value = serde_json::from_str(&format!("[{}]", String::from_utf8_lossy(page.items))).unwrap();
         assert_eq!(view.leads_to_unlisted, tools.to_string().contains("\"execute_tool\""));
         names(&tools).join(" ")
     };

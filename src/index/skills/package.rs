@@ -68,10 +68,12 @@ pub enum PackageError {
         directory: String,
     },
     /// There are more files than hosts must take.
-    #[error("the skill has {0} files; hosts need not take more than {SKILL_FILES_MAX}")]
+    #[error("the skill has {0} files; hosts need not take more than {SKILL_FILES_MAX}: leave some out, or divide it")]
     TooManyFiles(usize),
     /// The files have more bytes than hosts must take.
-    #[error("the skill's files have {0} bytes; hosts need not take more than {SKILL_BYTES_MAX}")]
+    #[error(
+        "the skill's files have {0} bytes; hosts need not take more than {SKILL_BYTES_MAX}: leave some out, or divide it"
+    )]
     TooLarge(u64),
 }
 

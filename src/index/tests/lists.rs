@@ -103,6 +103,11 @@ fn a_list_is_written_once_for_all_who_see_the_same() {
     let written = |audience: Audience, revision: Revision| {
         let view = index.view(audience);
         let page = index.page(&view, List::Tools, revision, None, 0);
+        assert_eq!(
+            page.shared().as_ptr_range(),
+            page.items.as_ptr_range(),
+            "and is not copied"
+        );
         (page.items.as_ptr(), page.items.len())
     };
     let hidden = Audience {
@@ -135,7 +140,7 @@ fn pages_follow_each_other_by_key_whatever_has_changed_in_between() {
     let page = |index: &Index, after: Option<&str>| {
         let view = index.view(Audience::EVERYBODY);
         let page = index.page(&view, List::Tools, Revision::LATEST, after, 10);
-        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", page.items)).unwrap();
+        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", String::from_utf8_lossy(page.items))).unwrap();
         let names: Vec<String> = items
             .iter()
             .map(|item| item["name"].as_str().unwrap().to_owned())

@@ -75,7 +75,7 @@ pub enum ClusterError {
     Random,
 }
 
-/// A client of the cluster that this pod runs in, or else of the one that the kubeconfig names.
+/// A client of the cluster that the kubeconfig names, or else of the one that this pod runs in.
 ///
 /// # Errors
 /// There is neither, or it cannot be used.

@@ -17,12 +17,18 @@ enum Then {
     Close,
     /// Without having sent all of the answer.
     Owe,
+    /// Once it took the next request.
+    Break,
+    /// Before it answered at all.
+    Refuse,
 }
 
 /// A server that answers each request with the value of its `Host`, and counts.
 #[derive(Default)]
 struct Server {
     connections: AtomicUsize,
+    /// Requests.
+    taken: AtomicUsize,
     closed: Notify,
 }
 
@@ -42,7 +48,7 @@ impl Server {
     }
 
     async fn serve(self: Arc<Self>, mut stream: TcpStream, then: Then) {
-        let mut read = Vec::new();
+        let (mut read, mut answered) = (Vec::new(), 0);
         loop {
             let mut piece = [0; 1024];
             match stream.read(&mut piece).await {
@@ -54,6 +60,11 @@ impl Server {
                 continue;
             }
             assert!(head.starts_with("GET /mcp?x=1 HTTP/1.1\r\n"), "{head}");
+            self.taken.fetch_add(1, Ordering::Relaxed);
+            if matches!((then, answered), (Then::Refuse, _) | (Then::Break, 1)) {
+                break;
+            }
+            answered += 1;
             let host = head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
             let length = host.len() + usize::from(matches!(then, Then::Owe));
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{host}");
@@ -70,19 +81,37 @@ impl Server {
     fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
 }
 
 fn pool() -> HttpPool {
+    patient_pool(Duration::from_secs(60))
+}
+
+fn patient_pool(patience: Duration) -> HttpPool {
     let tls = rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    HttpPool::new(connector(tls, Duration::from_secs(5)))
+    HttpPool::new(connector(tls, Duration::from_secs(5)), patience)
 }
 
 async fn asked(pool: &HttpPool, target: &Target, request: Request<Body>) -> String {
-    let mut response = pool.send(target, request).await.unwrap();
+    let mut response = pool.send(target, request, Sending::Once).await.unwrap();
     let body = crate::body::read(response.body_mut(), 1024).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
+}
+
+/// Waits until `count` connections wait for requests.
+async fn kept(pool: &HttpPool, count: usize) {
+    let kept = async {
+        while idle(pool) < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(5), kept).await.unwrap();
 }
 
 fn idle(pool: &HttpPool) -> usize {
@@ -105,13 +134,7 @@ async fn requests_at_once_take_a_connection_each_and_all_are_used_again() {
     for _ in 0..3 {
         let all = (0..4).map(|_| asked(&pool, &target, Request::default()));
         futures::future::join_all(all).await;
-        timeout(Duration::from_secs(5), async {
-            while idle(&pool) < 4 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-        .unwrap();
+        kept(&pool, 4).await;
     }
     assert_eq!(server.connections(), 4);
 }
@@ -129,8 +152,8 @@ async fn a_connection_that_the_server_closed_is_given_up_for_another() {
 #[tokio::test]
 async fn a_connection_whose_answer_is_still_to_come_is_not_used_and_ends_with_the_answer() {
     let ((server, target), pool) = (Server::start(Then::Owe).await, pool());
-    let first = pool.send(&target, Request::default()).await.unwrap();
-    let second = pool.send(&target, Request::default()).await.unwrap();
+    let first = pool.send(&target, Request::default(), Sending::Once).await.unwrap();
+    let second = pool.send(&target, Request::default(), Sending::Once).await.unwrap();
     assert_eq!(server.connections(), 2);
     for answer in [first, second] {
         drop(answer);
@@ -140,17 +163,48 @@ async fn a_connection_whose_answer_is_still_to_come_is_not_used_and_ends_with_th
 }
 
 #[tokio::test]
+async fn a_request_on_a_kept_connection_that_breaks_is_sent_again_only_where_it_may_be() {
+    for (sending, taken) in [(Sending::Twice, 3), (Sending::Once, 2)] {
+        let ((server, target), pool) = (Server::start(Then::Break).await, pool());
+        asked(&pool, &target, Request::default()).await;
+        kept(&pool, 1).await;
+        let answer = pool.send(&target, Request::default(), sending).await;
+        match sending {
+            Sending::Twice => assert_eq!(answer.unwrap().status(), 200),
+            Sending::Once => assert!(matches!(answer, Err(SendError::Broken(_))), "{answer:?}"),
+        }
+        assert_eq!(server.taken(), taken);
+        assert_eq!(server.connections(), taken - 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_sent_no_more_than_twice_and_on_a_new_connection_once() {
+    let ((server, target), pool) = (Server::start(Then::Refuse).await, pool());
+    let answer = pool.send(&target, Request::default(), Sending::Twice).await;
+    assert!(matches!(answer, Err(SendError::Broken(_))), "{answer:?}");
+    assert_eq!((server.connections(), server.taken()), (1, 1));
+}
+
+#[tokio::test]
+async fn where_a_kept_connection_breaks_no_other_is_used_that_is_as_old() {
+    let ((server, target), pool) = (Server::start(Then::Break).await, pool());
+    let both = (0..2).map(|_| asked(&pool, &target, Request::default()));
+    futures::future::join_all(both).await;
+    kept(&pool, 2).await;
+    let answer = pool.send(&target, Request::default(), Sending::Once).await;
+    assert!(answer.is_err());
+    assert_eq!(idle(&pool), 0);
+    asked(&pool, &target, Request::default()).await;
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
 async fn a_connection_that_nobody_used_for_long_is_not_used_any_more() {
     let ((server, target), pool) = (Server::start(Then::Listen).await, pool());
     asked(&pool, &target, Request::default()).await;
-    let long_ago = Instant::now().checked_sub(defaults::IDLE_CONNECTION).unwrap();
-    timeout(Duration::from_secs(5), async {
-        while idle(&pool) == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .unwrap();
+    kept(&pool, 1).await;
+    let long_ago = Instant::now().checked_sub(pool.patience).unwrap();
     locked(&pool.idle)
         .connections
         .iter_mut()
@@ -160,9 +214,22 @@ async fn a_connection_that_nobody_used_for_long_is_not_used_any_more() {
 }
 
 #[tokio::test]
+async fn a_connection_that_nobody_uses_is_closed_without_a_request() {
+    let ((server, target), pool) = (
+        Server::start(Then::Listen).await,
+        patient_pool(Duration::from_millis(20)),
+    );
+    for _ in 0..2 {
+        asked(&pool, &target, Request::default()).await;
+        timeout(Duration::from_secs(5), server.closed.notified()).await.unwrap();
+        assert_eq!(idle(&pool), 0);
+    }
+}
+
+#[tokio::test]
 async fn who_is_not_there_is_an_error() {
     let target = Target::of(&"http://127.0.0.1:1/mcp".parse().unwrap());
-    assert!(pool().send(&target, Request::default()).await.is_err());
+    assert!(pool().send(&target, Request::default(), Sending::Twice).await.is_err());
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@
 mod listened;
 mod offer;
 mod pool;
-mod way;
 
 use std::future::pending;
 use std::sync::Arc;
@@ -35,11 +34,10 @@ use super::error::Error;
 use super::listening::{self, Beginning};
 use super::news::Origin;
 use super::request::{Call, Reply};
+use super::sharing::Sharing;
 use super::subscriptions::Version;
 use crate::defaults;
 use crate::metrics::ServerMetrics;
-
-pub(super) use self::way::{Holds, Sharing, lane_for};
 
 /// The lanes to one server.
 #[derive(Debug)]
@@ -156,7 +154,6 @@ impl Lanes {
         metrics: ServerMetrics,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        metrics.lanes(0);
         Arc::new(Self {
             server,
             endpoint,

@@ -11,12 +11,12 @@ use tokio::sync::SetOnce;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::way::Sharing;
 use crate::mcp::Features;
 use crate::upstream::caller::Owner;
 use crate::upstream::error::Error;
 use crate::upstream::listening::Carried;
 use crate::upstream::questions::Questions;
+use crate::upstream::sharing::Sharing;
 
 /// One connection that carries the calls of one owner. `C` is what is connected.
 #[derive(Debug)]

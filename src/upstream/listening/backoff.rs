@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::FIRST_PAUSE;
 use crate::defaults;
 
 /// The pauses between tries: each twice the one before, until a stream is of use again. What the server asks for
@@ -63,6 +62,9 @@ impl Backoff {
         pause
     }
 }
+
+/// A stream that opened and was of no use is opened again after this pause, if it asks for none.
+const FIRST_PAUSE: Duration = defaults::RETRY_MIN;
 
 #[cfg(test)]
 mod tests {

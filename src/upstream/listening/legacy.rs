@@ -4,8 +4,8 @@ use std::future::pending;
 
 use tokio::time::{Instant, sleep};
 
-use super::Beginning;
 use super::backoff::Backoff;
+use super::beginning::Beginning;
 use super::subscribing::keep_subscribed;
 use crate::defaults;
 use crate::mcp::message::{Envelope, Kind};
@@ -83,7 +83,7 @@ pub(super) async fn follow(
             Err(_) => backoff.after_failure(),
         };
         settle();
-        sleep(crate::upstream::supervise::jittered(pause)).await;
+        sleep(crate::upstream::pause::jittered(pause)).await;
     }
 }
 

@@ -8,14 +8,14 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::filter::Filter;
-use super::refusal_text;
+use super::refusal::refusal_text;
 use crate::defaults;
 use crate::mcp::message::{Envelope, Kind};
 use crate::mcp::{RpcError, message};
 use crate::upstream::connection::{Connection, Link};
 use crate::upstream::http::{Opened, routing_headers};
 use crate::upstream::http_link::HttpLink;
+use crate::upstream::listen_filter::Filter;
 use crate::upstream::request::error_code;
 
 /// A listen on its way. It is read only while it is waited for.

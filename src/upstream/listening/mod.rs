@@ -6,23 +6,22 @@
 //! what was missed in between, the lists are read again then, and subscribed resources count as changed.
 
 mod backoff;
-mod filter;
-mod hearing;
+mod beginning;
 mod legacy;
 mod listen;
 mod modern;
+mod refusal;
 mod step;
 mod subscribing;
 
-pub(super) use self::hearing::{Hearing, Words};
+pub(super) use self::beginning::Beginning;
 pub(super) use self::subscribing::{Carried, keep_subscribed_on_lane};
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SetOnce;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
 use super::connection::{Connection, Link};
 use super::endpoint::Timeouts;
@@ -32,16 +31,6 @@ use super::pin::Pin;
 use super::terms::HttpTransport;
 use crate::defaults;
 use crate::mcp::Era;
-
-/// Whether the first try to listen has had its outcome, so that no change falls between it and the first reading of the
-/// lists.
-#[derive(Debug)]
-pub(super) struct Beginning {
-    since: Instant,
-    settled: SetOnce<()>,
-    /// Whether it is that of the connection by which lists are kept fresh.
-    keeps_lists: bool,
-}
 
 /// Listens on `connection`, for as long as the future is polled. It resolves only when the connection is of no more use.
 pub(super) async fn listen(connection: &Arc<Connection>, timeouts: Timeouts, beginning: &Beginning) -> Error {
@@ -77,43 +66,6 @@ pub(super) async fn listen_on_lane(connection: &Connection, timeouts: Timeouts, 
     match connection.link() {
         Link::Http(_) | Link::OldSse(_) => pending().await,
         Link::Stdio(_) => notifications_of_process(connection).await,
-    }
-}
-
-impl Beginning {
-    /// The connection is made just now.
-    pub(super) fn now() -> Self {
-        Self {
-            since: Instant::now(),
-            settled: SetOnce::new(),
-            keeps_lists: true,
-        }
-    }
-
-    /// The same of a lane: what it misses, others hear.
-    pub(super) fn of_lane() -> Self {
-        Self {
-            keeps_lists: false,
-            ..Self::now()
-        }
-    }
-
-    /// Waits for the outcome, though not for long: some servers say nothing on a stream before they have something to
-    /// say.
-    pub(super) async fn settled(&self) {
-        drop(timeout(defaults::LISTEN_PATIENCE, self.settled.wait()).await);
-    }
-
-    /// This is the outcome. If it took so long that nobody waited, something may have been missed.
-    fn settle(&self, connection: &Connection) {
-        if self.settled.set(()).is_ok() && self.keeps_lists && self.since.elapsed() >= defaults::LISTEN_PATIENCE {
-            connection.known().news.lists_may_have_changed();
-        }
-    }
-
-    /// Whether there was an outcome before, so that something of the lists may have been missed since.
-    fn is_over(&self) -> bool {
-        self.keeps_lists && self.settled.initialized()
     }
 }
 
@@ -154,27 +106,6 @@ async fn upgrade(connection: &Connection, timeouts: Timeouts, every: Duration) -
     }
 }
 
-/// What a server's refusal says, as one line of bounded length.
-fn refusal_text(error: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Refusal {
-        #[serde(default)]
-        message: String,
-    }
-    let message = serde_json::from_str::<Refusal>(error)
-        .unwrap_or(Refusal { message: String::new() })
-        .message;
-    let text: String = message.chars().filter(|c| !c.is_control()).take(200).collect();
-    if text.is_empty() {
-        "without a word".to_owned()
-    } else {
-        text
-    }
-}
-
-/// A stream that opened and was of no use is opened again after this pause, if it asks for none.
-const FIRST_PAUSE: Duration = defaults::RETRY_MIN;
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,6 +113,8 @@ mod tests {
     use axum::Router;
     use axum::http::StatusCode;
     use axum::response::IntoResponse;
+
+    use tokio::time::timeout;
 
     use super::*;
     use crate::upstream::endpoint::{Endpoint, HttpEndpoint};
@@ -222,11 +155,5 @@ mod tests {
         learnt.store(true, Ordering::SeqCst);
         assert_eq!(noticed(Duration::from_secs(10)).await, Ok(Error::Outdated));
         server.abort();
-    }
-
-    #[test]
-    fn a_refusal_is_told_in_one_line() {
-        assert_eq!(refusal_text(r#"{"code":1,"message":"no\nway"}"#), "noway");
-        assert_eq!(refusal_text(r#"{"code":1}"#), "without a word");
     }
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::Beginning;
 use super::backoff::Backoff;
-use super::filter::Filter;
+use super::beginning::Beginning;
 use super::listen::{End, Listen};
 use super::step::{self, Step};
 use crate::defaults;
 use crate::upstream::connection::Connection;
 use crate::upstream::endpoint::Timeouts;
 use crate::upstream::error::Error;
+use crate::upstream::listen_filter::Filter;
 use crate::upstream::news::Notice;
+use crate::upstream::pause::jittered;
 use crate::upstream::subscriptions::{Standing, Version};
-use crate::upstream::supervise::jittered;
 
 /// Holds listens. It never resolves: what a listen comes to says too little of the connection to give that up.
 pub(super) async fn listen(connection: &Connection, timeouts: Timeouts, beginning: &Beginning) -> Error {

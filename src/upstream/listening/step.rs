@@ -2,8 +2,8 @@
 //! So a client that subscribes to one resource after the other makes us send about as much as if it had named them all
 //! at once, times the logarithm of their number.
 
-use super::filter::Filter;
 use crate::defaults;
+use crate::upstream::listen_filter::Filter;
 
 /// What is to be done next so that what is wanted is held.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use futures::stream;
 use tokio::sync::watch;
 
-use super::refusal_text;
+use super::refusal::refusal_text;
 use crate::mcp::object::ObjectWriter;
 use crate::upstream::connection::Connection;
 use crate::upstream::endpoint::Timeouts;

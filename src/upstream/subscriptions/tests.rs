@@ -6,9 +6,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::upstream::known::Known;
 
 fn hold(known: &Arc<Known>, uri: &str) -> Result<Hold, SubscribeError> {
-    Subscriptions::hold(known, &by(Owner::Nobody, None), uri)
+    known.subscriptions.hold(&by(Owner::Nobody, None), uri)
 }
 
 fn by(owner: Owner, principal: Option<&str>) -> Subscriber {
@@ -57,7 +58,7 @@ async fn there_are_only_so_many_and_they_are_short() {
     let share = defaults::SUBSCRIPTIONS_MAX / defaults::SHARE;
     let hold = |principal: usize, uri: usize| {
         let by = by(Owner::Nobody, Some(&principal.to_string()));
-        Subscriptions::hold(&known, &by, &uri.to_string())
+        known.subscriptions.hold(&by, &uri.to_string())
     };
     let holds: Vec<_> = (0..defaults::SUBSCRIPTIONS_MAX)
         .map(|n| hold(n / share, n).unwrap())
@@ -75,7 +76,7 @@ async fn nobody_takes_more_than_their_share_by_however_many_sessions() {
         let share = share_of(principal.is_some(), defaults::SUBSCRIPTIONS_MAX);
         let hold = |n: usize, uri: usize| {
             let owner = Owner::Session(n.to_string().into());
-            Subscriptions::hold(&known, &by(owner, principal), &uri.to_string())
+            known.subscriptions.hold(&by(owner, principal), &uri.to_string())
         };
         let holds: Vec<_> = (0..share).map(|n| hold(n, n).unwrap()).collect();
         let error = hold(0, share).unwrap_err();
@@ -88,7 +89,7 @@ async fn nobody_takes_more_than_their_share_by_however_many_sessions() {
         assert!(error.to_string().contains(&share.to_string()), "{error}");
         assert!(hold(1, 0).is_ok(), "one that it has already");
         let other = by(Owner::Nobody, Some("bob"));
-        assert!(Subscriptions::hold(&known, &other, "x").is_ok());
+        assert!(known.subscriptions.hold(&other, "x").is_ok());
         drop(holds);
         assert!(hold(0, share).is_ok());
     }
@@ -124,9 +125,9 @@ async fn a_subscription_ends_once_the_server_is_let_go_of_and_what_came_before()
 async fn each_lane_carries_what_its_owner_wants_and_the_catalogs_connection_everything() {
     let known = Arc::new(Known::default());
     let [a, b] = ["a", "b"].map(|name| Owner::Session(name.into()));
-    let mine = Subscriptions::hold(&known, &by(a.clone(), None), "u").unwrap();
-    let _theirs = Subscriptions::hold(&known, &by(b.clone(), None), "u").unwrap();
-    let _more = Subscriptions::hold(&known, &by(b.clone(), None), "v").unwrap();
+    let mine = known.subscriptions.hold(&by(a.clone(), None), "u").unwrap();
+    let _theirs = known.subscriptions.hold(&by(b.clone(), None), "u").unwrap();
+    let _more = known.subscriptions.hold(&by(b.clone(), None), "v").unwrap();
     let on = |origin: Origin| {
         let wanted = known.subscriptions.wanted_on(&origin).into_keys();
         wanted.map(|uri| uri.to_string()).collect::<Vec<_>>()
@@ -148,7 +149,7 @@ async fn a_change_that_is_heard_on_several_connections_is_told_once_and_only_to_
     let known = Arc::new(Known::default());
     let [a, b] = ["a", "b"].map(|name| Owner::Session(name.into()));
     let subscribed = |owner: &Owner| {
-        let hold = Subscriptions::hold(&known, &by(owner.clone(), None), "u").unwrap();
+        let hold = known.subscriptions.hold(&by(owner.clone(), None), "u").unwrap();
         Subscription::new(hold, known.news.notices(), CancellationToken::new(), None)
     };
     let (mut mine, mut theirs) = (subscribed(&a), subscribed(&b));

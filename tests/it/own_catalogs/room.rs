@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::desk::{ALICE, BOB, Client, Desk, forwarding, lists, start_with, two, with_token};
+use super::desk::{ALICE, BOB, Client, Desk, TOKEN, forwarding, lists, start_with, tools_of, two, with_token};
+use crate::support::event_stream::EventStream;
+use crate::support::http;
+use crate::support::upstream::{self, Upstream};
 
 #[tokio::test]
 async fn no_more_are_kept_than_there_is_room_for() {
@@ -108,6 +111,10 @@ async fn a_key_that_listens_with_many_tokens_locks_nobody_out() {
     let page = gateway.metrics_page();
     assert!(page.contains(r#"mcpfleet_own_catalogs{federation="default/fed"} 8"#));
     assert!(page.contains(r#"mcpfleet_own_catalogs_refused_total{federation="default/fed",reason="Share"}"#));
+    let wishes = json!({"notifications": {"toolsListChanged": true}});
+    let deaf = fifth.modern(&gateway, "subscriptions/listen", wishes).await;
+    let text = deaf["error"]["message"].as_str().unwrap_or_else(|| panic!("{deaf}"));
+    assert!(text.contains("no change could be told: all 8 connections"), "{text}");
     // Who closes its streams has room again.
     drop(heard);
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -143,5 +150,31 @@ async fn callers_without_a_key_are_one_and_hear_at_once_that_there_is_no_room() 
     while two.tools(&gateway).await.is_empty() {
         assert!(Instant::now() < deadline, "there is room");
         sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_names_the_members_of_which_it_hears_nothing() {
+    let desk = Desk::of(&["one", "two"].map(|token| (token, lists(&["tool"]))));
+    let own = desk.modern().await;
+    let shared = Upstream::start(|seen| upstream::modern(seen, &tools_of(&["tool"]))).await;
+    let servers = [("own", &own), ("shared", &shared)];
+    let mut input = forwarding(&servers, true, json!({"limits": {"cacheEntries": 1}}));
+    for federation in &mut input.federations {
+        federation.access = mcpfleet::fleet::Access::Anonymous;
+    }
+    input.servers[1].terms.lists = true;
+    input.servers[1].terms.forwards = None;
+    let gateway = start_with(input).await;
+    let mut heard = Vec::new();
+    for (token, unheard) in [("one", json!(null)), ("two", json!(["own"]))] {
+        let wishes = json!({"notifications": {"toolsListChanged": true}});
+        let mut request = gateway.modern_request(json!("l"), "subscriptions/listen", wishes, json!({}));
+        request.headers_mut().insert(TOKEN, token.parse().unwrap());
+        let mut stream = EventStream::open(&http::client(), request).await;
+        let params = &stream.next().await["params"];
+        assert_eq!(params["notifications"], json!({"toolsListChanged": true}));
+        assert_eq!(params["_meta"]["dev.mcpfleet/absent-members"], unheard, "{token}");
+        heard.push(stream);
     }
 }

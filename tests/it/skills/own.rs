@@ -7,13 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcpfleet::fleet::{Content, Reference, ReferenceKind, References, SkillsPlan};
-use mcpfleet::mcp::Era;
+use mcpfleet::mcp::{Era, Revision};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::server::{Server, skill};
 use super::{CLIENTS, bytes_of, capability, listed, proof, uris};
 use crate::support::gateway::{TestGateway, plan_with};
+use crate::support::legacy_client::LegacyClient;
 use crate::support::up::Up;
 
 const RUNBOOK: &[u8] =
@@ -153,6 +154,31 @@ async fn skills_of_the_federation_itself_are_served_beside_those_of_members() {
 }
 
 #[tokio::test]
+async fn who_subscribes_to_a_file_of_the_federation_s_own_is_told_how_its_changes_are_told() {
+    let files: [(&str, &str, &[u8]); 2] = [
+        ("m", "restart-runbook/SKILL.md", RUNBOOK),
+        ("z", "restart-runbook/zones.txt", ZONES),
+    ];
+    let source = json!([{"configMapRef": {"name": "runbooks"}, "items": items(&files)}]);
+    let beside = Server::start(Era::Modern, skill("backup", "x")).await;
+    let gateway = with_own_skills(&[("ops", beside.upstream.address)], source, &files).await;
+    let session = LegacyClient::open(&gateway, Revision::LATEST_LEGACY, json!({})).await;
+    let subscribe = async |uri: &str| {
+        let answers = session.request_to_end("resources/subscribe", json!({"uri": uri})).await;
+        answers.last().unwrap()["error"].clone()
+    };
+    for file in ["SKILL.md", "zones.txt"] {
+        let refused = subscribe(&format!("skill://restart-runbook/{file}")).await;
+        assert_eq!(refused["code"], -32602, "{refused}");
+        let told = refused["message"].as_str().unwrap();
+        assert!(told.contains("changes of the list of resources"), "{told}");
+    }
+    let unknown = subscribe("skill://restart-runbook/nope").await;
+    assert_eq!(unknown["code"], -32002, "{unknown}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_skill_without_a_prefix_stands_at_its_own_name() {
     let files: [(&str, &str, &[u8]); 2] = [
         ("m", "restart-runbook/SKILL.md", RUNBOOK),
@@ -223,6 +249,10 @@ async fn a_directory_of_skills_is_served_and_an_edit_is_served_at_once() {
     let told = up.says("skill of runbooks left out", 0).await;
     assert!(told.contains("NameMismatch") && told.contains("alpha"), "{told}");
     assert_eq!(serve(&url, uri).await, edited);
+    fs::remove_dir_all(&bad).unwrap();
+    up.says("manifests changed", 2).await;
+    let errors = up.printed().errors;
+    assert!(!errors.iter().any(|line| line.contains("WARN")), "{errors:?}");
     assert!(up.stop().await.success());
 }
 

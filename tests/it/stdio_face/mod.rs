@@ -2,6 +2,7 @@
 
 mod arguments;
 mod at_work;
+mod crowded;
 mod host;
 mod messages;
 mod news;

@@ -71,6 +71,39 @@ async fn a_remote_server_out_of_reach_is_told_of_with_what_to_do_and_served_once
 }
 
 #[tokio::test]
+async fn what_fails_at_a_remote_server_is_told_without_a_name_that_nobody_gave_it() {
+    let remote = Upstream::start(|seen| match (seen.method(), seen.body["params"]["name"].as_str()) {
+        ("tools/call", Some("locked")) => Answer::status(401),
+        ("tools/call", _) => Answer::status(503),
+        _ => modern(
+            seen,
+            &json!([
+                {"name": "locked", "inputSchema": {"type": "object"}},
+                {"name": "broken", "inputSchema": {"type": "object"}},
+            ]),
+        ),
+    })
+    .await;
+    let url = format!("http://{}/mcp", remote.address);
+    let mut host = Host::start_with(TempDir::new().unwrap(), &["connect".as_ref(), url.as_ref()]);
+    host.initialize(Revision::V2025_11_25, json!({})).await;
+    for (id, name, words) in [
+        (1, "broken", "HTTP status 503"),
+        (2, "locked", "--header 'Authorization="),
+    ] {
+        host.legacy(id, "tools/call", json!({"name": name, "arguments": {}}))
+            .await;
+        let answer = host.next().await;
+        let told = answer["error"]["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"));
+        assert!(told.contains(words), "{told}");
+        assert!(!told.contains("member") && !told.contains("\"remote\""), "{told}");
+    }
+    assert!(host.leave().await.0.success());
+}
+
+#[tokio::test]
 async fn a_remote_server_speaks_for_itself_and_its_skills_are_there() {
     const SKILLS: &str = "io.modelcontextprotocol/skills";
     const TEXT: &str = "First.\n\n## A heading\n\nThen.";

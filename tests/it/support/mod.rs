@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod controllers;
 pub(crate) mod corpus;
 pub(crate) mod event_stream;
+pub(crate) mod fickle;
 pub(crate) mod gateway;
 pub(crate) mod held;
 pub(crate) mod http;

@@ -2,16 +2,16 @@
 
 use tokio::sync::watch;
 
-use super::filter::Filter;
+use super::listen_filter::Filter;
+use super::news::{News, Origin};
 use crate::defaults;
 use crate::mcp::message::{Envelope, Kind};
 use crate::mcp::notice;
 use crate::mcp::object::Members;
-use crate::upstream::news::{News, Origin};
 
 /// Takes messages that answer nothing. Nothing here waits.
 #[derive(Debug)]
-pub(in crate::upstream) struct Hearing<'a> {
+pub(super) struct Hearing<'a> {
     news: &'a News,
     words: &'a Words,
     origin: &'a Origin,
@@ -19,13 +19,13 @@ pub(in crate::upstream) struct Hearing<'a> {
 
 /// The last words of a connection on its listens. There are at most two of those, one of them being opened.
 #[derive(Debug, Default)]
-pub(in crate::upstream) struct Words {
+pub(super) struct Words {
     acknowledged: watch::Sender<Option<(u64, Option<Filter>)>>,
     cancelled: watch::Sender<Option<u64>>,
 }
 
 impl<'a> Hearing<'a> {
-    pub(in crate::upstream) fn new(news: &'a News, words: &'a Words, origin: &'a Origin) -> Self {
+    pub(super) fn new(news: &'a News, words: &'a Words, origin: &'a Origin) -> Self {
         Self { news, words, origin }
     }
 

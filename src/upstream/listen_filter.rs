@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::capabilities::{Capabilities, Offer};
+use super::state::Peer;
 use crate::mcp::meta::{self, Hop};
 use crate::mcp::object::{Members, ObjectWriter};
 use crate::mcp::{Era, Features};
-use crate::upstream::capabilities::{Capabilities, Offer};
-use crate::upstream::state::Peer;
 
 /// The kinds of changes of one listen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Which calls share a connection: the rule, without IO.
 
+use super::caller::Owner;
 use crate::mcp::Features;
-use crate::upstream::caller::Owner;
 
 /// What a server keeps for one connection, and so what is shared by all whose calls it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
