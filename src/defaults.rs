@@ -201,6 +201,8 @@ pub const TASK_LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// A task is lost once its server said so many times in a row that it knows of none: one of several replicas may just not
 /// be the one that has it.
 pub const TASK_LOOKS_UNKNOWN: usize = 3;
+/// What a federation has been without for so long is taken out of it, and not just written or read anew.
+pub const TAKEN_OUT_AFTER: Duration = Duration::from_secs(3);
 /// A server says within this time how far a task is.
 pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many times in a row a server may fail to say how far a task is, before it is given up.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::time::sleep;
 
 use super::access::Principal;
 use super::session::Session;
+use crate::defaults;
 use crate::fleet::{Absent, Caller, Federation, Fleet, News, Watching};
 use crate::index::{Audience, RuleSet, Shown};
 use crate::mcp::{Members, meta};
@@ -104,6 +106,32 @@ impl Standing {
             Some(caller) => federation.ready_for(caller, |_| true).await,
             None => federation,
         })
+    }
+
+    /// Resolves once the federation has been without what it `has` for a while, and so not just while something is written
+    /// or read anew.
+    pub(super) async fn without(self, has: impl Fn(&Federation, Audience) -> bool) {
+        let is_there = async || {
+            let federation = self.settled().await;
+            federation.is_some_and(|federation| has(&federation, self.audience(&federation)))
+        };
+        loop {
+            let mut news = self.served().map(|federation| federation.changes.listen());
+            if let Some(news) = &mut news {
+                news.mark_unchanged();
+            }
+            if !is_there().await {
+                sleep(defaults::TAKEN_OUT_AFTER).await;
+                if !is_there().await {
+                    return;
+                }
+            }
+            if let Some(news) = &mut news
+                && news.changed().await.is_err()
+            {
+                sleep(defaults::TAKEN_OUT_AFTER).await;
+            }
+        }
     }
 
     fn served(&self) -> Option<Arc<Federation>> {

@@ -12,7 +12,7 @@ use super::caller::Owner;
 use super::error::Error;
 use super::inner::Inner;
 use super::request::{Body, Call, Fanout, Reply, TaskCall};
-use super::task_changes::{Accepted, TaskChange, TaskNews};
+use super::task_news::{Accepted, TaskChange, TaskNews};
 use crate::defaults;
 use crate::mcp::object::Members;
 use crate::mcp::task::{Kind, Status, Task};
@@ -74,72 +74,91 @@ impl Looks {
         })
     }
 
-    /// Tells what is not working any more already, and nothing else.
-    pub(super) async fn tell(self, changes: &mpsc::Sender<TaskChange>) {
-        for (_, seen) in self.tasks {
-            if let Seen::Told(look) = seen
-                && look.status != Status::Working
-                && changes.send(TaskChange::Told(look.news)).await.is_err()
-            {
-                return;
-            }
-        }
-    }
-
-    /// Tells what is not working any more already, and every change from now on, until all are over or lost.
-    pub(super) async fn keep(self, changes: &mpsc::Sender<TaskChange>) {
+    /// Tells what is not working any more already, and every change from now on, `until` that; in any case until all are
+    /// lost, or nobody wants to know.
+    pub(super) async fn keep(self, until: Until, changes: &mpsc::Sender<TaskChange>) {
         let (inner, owner) = (&self.inner, &self.owner);
         // Many tasks are each asked for less often, so that one subscription is no flood.
         let least = defaults::TASK_LOOK_PAUSE * u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
-        let following = self
-            .tasks
-            .into_iter()
-            .map(|(task, first)| follow(inner, owner, task, first, least, changes));
+        let following = self.tasks.into_iter().map(async |(task, mut seen)| {
+            let mut followed = Followed::new(until);
+            loop {
+                let (news, next) = followed.see(&task, seen);
+                if let Some(news) = news
+                    && changes.send(news).await.is_err()
+                {
+                    return;
+                }
+                let Some(pause) = next else { return };
+                sleep(pause.max(least)).await;
+                seen = look(inner, owner, &task).await;
+            }
+        });
         let mut following: FuturesUnordered<_> = following.collect();
         while following.next().await.is_some() {}
     }
 }
 
-/// Looks at one task, no more often than `least`, until it is over or lost, or nobody wants to know.
-async fn follow(
-    inner: &Arc<Inner>,
-    owner: &Owner,
-    task: String,
-    first: Seen,
-    least: Duration,
-    changes: &mpsc::Sender<TaskChange>,
-) {
-    let (mut known, mut pause, mut unknown) = (None, defaults::TASK_POLL_MIN, 0);
-    let mut seen = first;
-    loop {
+/// How long a task is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Until it is over.
+    Over,
+    /// Until its server has said how far it is; from then on that tells by itself.
+    Seen,
+}
+
+/// What is known of a task that is looked at again and again.
+struct Followed {
+    until: Until,
+    known: Option<Mark>,
+    pause: Duration,
+    /// So many times in a row its server knew of no such task.
+    unknown: usize,
+}
+
+/// What of a task clients want to hear of when it changes: its status, message and questions.
+type Mark = (Status, Option<String>, Option<String>);
+
+impl Followed {
+    fn new(until: Until) -> Self {
+        Self {
+            until,
+            known: None,
+            pause: defaults::TASK_POLL_MIN,
+            unknown: 0,
+        }
+    }
+
+    /// What there is to tell of `task` now that this was `seen`, and after how long to look again, if at all.
+    fn see(&mut self, task: &str, seen: Seen) -> (Option<TaskChange>, Option<Duration>) {
         match seen {
             Seen::Told(look) => {
-                (pause, unknown) = (look.pause, 0);
+                (self.pause, self.unknown) = (look.pause, 0);
                 let mark = look.mark();
-                let is_news = match &known {
+                let is_news = match &self.known {
                     None => look.status != Status::Working,
                     Some(known) => *known != mark,
                 };
-                known = Some(mark);
-                let is_over = look.status.is_final();
-                if is_news && changes.send(TaskChange::Told(look.news)).await.is_err() || is_over {
-                    return;
-                }
+                self.known = Some(mark);
+                let goes_on = self.until == Until::Over && !look.status.is_final();
+                let news = is_news.then_some(TaskChange::Told(look.news));
+                (news, goes_on.then_some(self.pause))
             }
             Seen::Unknown => {
-                unknown += 1;
-                if unknown >= defaults::TASK_LOOKS_UNKNOWN {
-                    // Where nobody wants to know, there is nobody to tell.
-                    drop(changes.send(TaskChange::Lost(task)).await);
-                    return;
+                self.unknown += 1;
+                self.pause = defaults::TASK_POLL;
+                match self.unknown < defaults::TASK_LOOKS_UNKNOWN {
+                    true => (None, Some(self.pause)),
+                    false => (Some(TaskChange::Lost(task.to_owned())), None),
                 }
-                pause = defaults::TASK_POLL;
             }
             // A server that is away for a while may come back with it.
-            Seen::Nothing => pause = (pause * 2).min(defaults::TASK_POLL_MAX),
+            Seen::Nothing => {
+                self.pause = (self.pause * 2).min(defaults::TASK_POLL_MAX);
+                (None, Some(self.pause))
+            }
         }
-        sleep(pause.max(least)).await;
-        seen = look(inner, owner, &task).await;
     }
 }
 
@@ -230,8 +249,7 @@ impl Look {
         Some(task.created_at()?.into_owned())
     }
 
-    /// What of it clients want to hear of when it changes.
-    fn mark(&self) -> (Status, Option<String>, Option<String>) {
+    fn mark(&self) -> Mark {
         let task = Task::read(&self.news.task, self.news.kind);
         let message = task.as_ref().and_then(|task| Some(task.status_message()?.into_owned()));
         let questions = task.as_ref().and_then(|task| Some(task.input_requests()?.to_owned()));
@@ -251,3 +269,96 @@ fn malformed() -> Error {
 
 /// So many tasks of one subscription are asked for at a time when it begins.
 const AT_A_TIME: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: Status) -> Seen {
+        let task = format!(r#"{{"taskId":"t","status":"{}","createdAt":"then"}}"#, status.as_str());
+        Seen::Told(Look {
+            status,
+            pause: Duration::from_secs(2),
+            news: TaskNews {
+                task,
+                kind: Kind::Core,
+                outcome: None,
+            },
+        })
+    }
+
+    /// What is told at each look: the status, "lost" or nothing; up to where nobody looks again.
+    fn heard(until: Until, looks: impl IntoIterator<Item = Seen>) -> Vec<Option<String>> {
+        let (mut followed, mut heard) = (Followed::new(until), Vec::new());
+        for seen in looks {
+            let (news, next) = followed.see("t", seen);
+            heard.push(news.map(|news| match news {
+                TaskChange::Lost(task) => format!("{task} is lost"),
+                TaskChange::Told(news) => Task::read(&news.task, news.kind).unwrap().status.as_str().to_owned(),
+            }));
+            if next.is_none() {
+                heard.push(Some("end".to_owned()));
+                break;
+            }
+        }
+        heard
+    }
+
+    #[test]
+    fn a_task_is_lost_once_its_server_did_not_know_it_several_times_in_a_row() {
+        let unknown = || std::iter::repeat_with(|| Seen::Unknown).take(defaults::TASK_LOOKS_UNKNOWN);
+        for until in [Until::Over, Until::Seen] {
+            let heard = heard(until, unknown());
+            assert_eq!(heard[..], [None, None, Some("t is lost".into()), Some("end".into())]);
+        }
+        let between = unknown()
+            .skip(1)
+            .chain([told(Status::Working)])
+            .chain(unknown().skip(1));
+        assert_eq!(heard(Until::Over, between), vec![None; 5], "some replica has it");
+    }
+
+    #[test]
+    fn a_look_that_failed_is_repeated_after_ever_longer_pauses_and_says_nothing_of_the_task() {
+        let mut followed = Followed::new(Until::Seen);
+        let mut before = Duration::ZERO;
+        for _ in 0..7 {
+            let (news, next) = followed.see("t", Seen::Nothing);
+            assert!(news.is_none() && next.unwrap() > before);
+            before = next.unwrap();
+        }
+        let pauses = (0..20).map(|_| followed.see("t", Seen::Nothing).1);
+        assert_eq!(pauses.last().unwrap(), Some(defaults::TASK_POLL_MAX));
+        let (news, next) = followed.see("t", told(Status::Completed));
+        assert!(matches!(news, Some(TaskChange::Told(_))) && next.is_none());
+    }
+
+    #[test]
+    fn what_changes_is_told_once_and_nothing_after_the_end() {
+        let looks = || {
+            [
+                told(Status::Working),
+                told(Status::Working),
+                told(Status::InputRequired),
+                told(Status::Failed),
+                told(Status::Failed),
+            ]
+        };
+        let expected = [None, None, Some("input_required"), Some("failed"), Some("end")];
+        assert_eq!(heard(Until::Over, looks()), expected.map(|it| it.map(str::to_owned)));
+        assert_eq!(heard(Until::Seen, looks()), [None, Some("end".to_owned())]);
+    }
+
+    #[test]
+    fn only_what_says_that_there_is_no_such_task_is_taken_for_that() {
+        for (error, expected) in [
+            (r#"{"code":-32602,"message":"m"}"#, true),
+            (r#"{"code":-32601,"message":"m"}"#, true),
+            (r#"{"code":-32603,"message":"busy"}"#, false),
+            (r#"{"message":"m"}"#, false),
+            ("[]", false),
+        ] {
+            assert_eq!(is_unknown(error), expected, "{error}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::gateway::conversations::Conversations;
 use crate::gateway::modern::{Refusal, refusal};
 use crate::gateway::request::Request;
 use crate::gateway::task_name::{self, Found};
+use crate::gateway::viewer::Standing;
 use crate::index::Audience;
 use crate::index::skills::rewrite;
 use crate::mcp::task::{self, Detail, Task};
@@ -124,6 +125,12 @@ impl Found {
             member.server == self.server && federation.index.offers_tool(*place, &self.tool, audience)
         };
         members.find(is_it).map(|(_, member)| member)
+    }
+
+    /// Whether whoever has this `standing` may use the tool now, and so hear of the task.
+    pub(super) fn is_offered(&self, standing: &Standing) -> bool {
+        let now = standing.now();
+        now.is_some_and(|(federation, audience)| self.member(&federation, audience).is_some())
     }
 }
 

@@ -5,11 +5,15 @@
 //! them by session, they can be asked for only where that session is: in the replica that made them. So it is with those
 //! whose client can be asked something, which are [`kept`] here.
 
+mod change;
 mod changes;
 mod core;
 mod errand;
 mod extension;
 mod kept;
+mod lost;
+mod telling;
+mod telling_kept;
 
 use http::StatusCode;
 

@@ -14,7 +14,11 @@ use crate::support::gateway::{TestGateway, plan};
 use crate::support::upstream::Upstream;
 
 /// A subscription to these tasks; gives the stream and which of them were agreed to.
-async fn listen(gateway: &TestGateway, names: Value, key: Option<(&'static str, &str)>) -> (EventStream, Value) {
+pub(super) async fn listen(
+    gateway: &TestGateway,
+    names: Value,
+    key: Option<(&'static str, &str)>,
+) -> (EventStream, Value) {
     let params = json!({"notifications": {"taskIds": names}});
     let mut request = gateway.modern_request(json!("sub"), "subscriptions/listen", params, takes_tasks());
     if let Some((header, key)) = key {
@@ -30,7 +34,7 @@ async fn listen(gateway: &TestGateway, names: Value, key: Option<(&'static str, 
 }
 
 /// The params of what is told next, which must be of the task `name`.
-async fn told(stream: &mut EventStream, name: &str) -> Value {
+pub(super) async fn told(stream: &mut EventStream, name: &str) -> Value {
     let mut told = stream.next().await;
     assert_eq!(told["method"], "notifications/tasks", "{told}");
     let params = told["params"].take();

@@ -72,6 +72,7 @@ impl Server {
                 Answer::status(503)
             }
             "tasks/get" if state.looks[0] == "lost" => Answer::status(404),
+            "tasks/get" if state.looks[0] == "unknown" => seen.error(200, -32602, "no such task"),
             "tasks/get" if state.is_cancelled => seen.result(task("cancelled")),
             "tasks/get" => {
                 let status = state.looks[0];

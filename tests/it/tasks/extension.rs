@@ -19,9 +19,11 @@ use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 /// The tasks of a server, as it tells of them, and where it tells of changes.
 #[derive(Clone, Default)]
-struct Tasks {
-    known: Arc<Mutex<HashMap<String, Value>>>,
-    streams: Streams,
+pub(super) struct Tasks {
+    pub(super) known: Arc<Mutex<HashMap<String, Value>>>,
+    pub(super) streams: Streams,
+    /// Whether it agrees to tell of tasks that it does not know.
+    pub(super) agrees_to_all: bool,
 }
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -45,7 +47,7 @@ fn declares(seen: &Seen) -> bool {
 impl Tasks {
     /// A server whose tool `job` becomes the task `t-1` where it may, whose tool `plain` never does, and whose tool
     /// `rude` does so unasked.
-    async fn server(&self) -> Upstream {
+    pub(super) async fn server(&self) -> Upstream {
         let tasks = self.clone();
         Upstream::start(move |seen| tasks.answer(seen)).await
     }
@@ -107,7 +109,15 @@ impl Tasks {
                 }
                 None => seen.error(400, -32602, "no such task"),
             },
-            "subscriptions/listen" => self.streams.open_for(seen, None),
+            "subscriptions/listen" => {
+                let mut agreed = params["notifications"].clone();
+                if let Some(tasks) = agreed["taskIds"].as_array_mut()
+                    && !self.agrees_to_all
+                {
+                    tasks.retain(|task| known.contains_key(task.as_str().unwrap()));
+                }
+                self.streams.open_for(seen, Some(agreed))
+            }
             _ => {
                 let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
                 upstream::modern(seen, &json!([tool("job"), tool("plain"), tool("rude"), tool("needy")]))
@@ -527,15 +537,14 @@ async fn a_subscription_tells_of_tasks_by_the_names_that_the_client_has_for_them
             .say(tagged("notifications/tasks", &theirs, task(name, status, more)));
     };
     tell("t-2", "working", json!({}));
-    tell("t-1", "completed", json!({"result": done()}));
+    tell("t-1", "working", json!({"statusMessage": "half of it"}));
     let told = stream.message().await.unwrap();
     assert_eq!(told["method"], "notifications/tasks");
     let params = &told["params"];
     assert_eq!(
-        (&params["taskId"], &params["status"]),
-        (&json!(name), &json!("completed"))
+        (&params["taskId"], &params["statusMessage"]),
+        (&json!(name), &json!("half of it"))
     );
-    assert_eq!(params["result"], done());
     assert_eq!(
         params["_meta"],
         json!({"io.modelcontextprotocol/subscriptionId": "sub"})
@@ -550,9 +559,10 @@ async fn a_subscription_tells_of_tasks_by_the_names_that_the_client_has_for_them
     tasks.streams.say(tagged(
         "notifications/tasks",
         &theirs,
-        task("t-1", "cancelled", json!({})),
+        task("t-1", "completed", json!({"result": done()})),
     ));
-    assert_eq!(stream.message().await.unwrap()["params"]["status"], "cancelled");
-    drop(stream);
-    eventually("let go of", || !tasks.streams.is_read(0)).await;
+    let told = stream.message().await.unwrap();
+    assert_eq!(told["params"]["status"], "completed");
+    assert_eq!(told["params"]["result"], done());
+    eventually("nothing more is to be heard", || !tasks.streams.is_read(0)).await;
 }

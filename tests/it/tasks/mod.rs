@@ -3,6 +3,7 @@
 mod changes;
 mod core;
 mod extension;
+mod lost;
 mod peers;
 
 use std::time::Duration;
