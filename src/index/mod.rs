@@ -247,10 +247,18 @@ impl Index {
 
     /// Whether `audience` may use the tool that the member in this place calls `original`.
     pub fn offers_tool(&self, member: usize, original: &str, audience: Audience) -> bool {
-        let mut tools = self.merged(List::Tools).seen_by(audience.rules);
         let runs_others = || self.searching_members(audience).any(|place| place == member);
-        tools.any(|(_, tool)| tool.target.member == member && tool.target.original == original)
-            || (original == MetaTool::Execute.name() && runs_others())
+        self.offers(List::Tools, member, original, audience) || (original == MetaTool::Execute.name() && runs_others())
+    }
+
+    /// Whether `audience` may use the prompt that the member in this place calls `original`.
+    pub fn offers_prompt(&self, member: usize, original: &str, audience: Audience) -> bool {
+        self.offers(List::Prompts, member, original, audience)
+    }
+
+    fn offers(&self, list: List, member: usize, original: &str, audience: Audience) -> bool {
+        let mut entries = self.merged(list).seen_by(audience.rules);
+        entries.any(|(_, entry)| entry.target.member == member && entry.target.original == original)
     }
 
     /// Who owns the resource `uri`: of one under a member's prefix for skills that member, else the member that lists it,

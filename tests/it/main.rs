@@ -56,6 +56,7 @@ mod probing;
 mod reads;
 mod resume;
 mod revisions;
+mod rights;
 mod rounds;
 mod sdk_listeners;
 mod sessions;

@@ -114,7 +114,6 @@ impl Asker<'_> {
             None => None,
             Some(state) => {
                 let continued = Continued::Server {
-                    server: self.hop.member.server.clone(),
                     state: state.to_owned(),
                 };
                 match self.seal(continued) {
@@ -140,13 +139,10 @@ impl Asker<'_> {
         if asked.is_empty() {
             return self.hop.failed(&"it wants pages to be visited, and names none");
         }
-        let continued = Continued::Pages {
-            server: self.hop.member.server.clone(),
-        };
         let asked = asked
             .iter()
             .map(|(key, params)| (key.as_str(), Asking::Elicitation, params.as_str()));
-        self.ask(asked, continued)
+        self.ask(asked, Continued::Pages)
     }
 
     /// A result that asks the client, and continues with `continued`.
@@ -183,6 +179,8 @@ impl Asker<'_> {
             federation: &self.hop.federation.name,
             principal: self.hop.request.principal.name(),
             method: self.hop.request.method,
+            server: &self.hop.member.server,
+            target: &self.hop.target.original,
             params: self.hop.request.params,
         }
     }

@@ -18,6 +18,7 @@ mod legacy_client;
 mod modern_client;
 mod named_tasks;
 pub(super) mod remote_search;
+mod right;
 mod rounds;
 mod tasks;
 

@@ -52,21 +52,20 @@ pub(super) async fn carry(hop: Hop<'_>) -> Answer {
     {
         return asker.refused(&wrong);
     }
-    let server = &hop.member.server;
     match hop.request.conversations.used.take(opened, now()) {
         Some(Continued::Parked(name)) => match hop.request.conversations.parked.take(name) {
             Some(conversation) => Box::pin(rounds::resume(conversation, asker, responses)).await,
             None => asker.refused(WAITS_NO_MORE),
         },
-        Some(Continued::Server { server: of, state }) if of == *server => {
+        Some(Continued::Server { state }) => {
             let answers = Answers {
                 responses,
                 state: Some(&state),
             };
             asker.call(Some(answers)).await
         }
-        Some(Continued::Pages { server: of }) if of == *server => Box::pin(asker.after_pages(responses)).await,
-        Some(Continued::Server { .. } | Continued::Pages { .. }) | None => asker.refused(OVER),
+        Some(Continued::Pages) => Box::pin(asker.after_pages(responses)).await,
+        None => asker.refused(OVER),
     }
 }
 

@@ -2,6 +2,7 @@
 //! asks.
 
 use super::asker::Asker;
+use super::right;
 use crate::defaults;
 use crate::gateway::answer::Answer;
 use crate::gateway::conversations::conversation::Conversation;
@@ -44,7 +45,7 @@ async fn park(mut conversation: Conversation, asker: Asker<'_>) -> Answer {
     conversation.leave();
     let questions = conversation.questions();
     let parked = &asker.hop.request.conversations.parked;
-    match parked.put(name, conversation, asker.hop.place(), asker.hop.upstream.let_go_of()) {
+    match parked.put(name, conversation, asker.hop.place(), right::ended(asker.hop)) {
         Ok(()) => {
             let questions = questions
                 .iter()

@@ -1,7 +1,7 @@
 //! Calls of Modern clients that are begun as tasks, of servers that have tasks of 2025-11-25.
 
 use super::asker::Asker;
-use super::named_tasks;
+use super::{named_tasks, right};
 use crate::gateway::answer::Answer;
 use crate::gateway::conversations::lacks::Lacks;
 use crate::gateway::task_name::Keeper;
@@ -44,13 +44,9 @@ pub(super) async fn begin(asker: Asker<'_>) -> Answer {
 fn kept(asker: Asker<'_>) -> Option<Answer> {
     let (hop, features) = (asker.hop, asker.features);
     let kept = &hop.request.conversations.kept;
-    let name = kept.begin(
-        hop.place(),
-        &hop.member.name,
-        features,
-        hop.upstream.let_go_of(),
-        |ear| hop.own_call(features, ear),
-    )?;
+    let name = kept.begin(hop.place(), &hop.member.name, features, right::ended(hop), |ear| {
+        hop.own_call(features, ear)
+    })?;
     let told = kept.told(&name)?;
     let task = Task::read(&told.task, Kind::Core)?;
     Some(named_tasks::named(asker.hop, &task, Keeper::Gateway))

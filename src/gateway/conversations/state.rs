@@ -1,8 +1,8 @@
 //! The state that a Modern client carries from one round of a request to the next: sealed, so that it holds for this
 //! request of this client alone, and only once (2026-07-28, multi round-trip requests).
 //!
-//! It is signed and not encrypted: what stands in it is the client's own name, that of a server, and what this server gave
-//! the client to carry, as it would have done without us. Nothing that is not to be read by the client may be put into it.
+//! It is signed and not encrypted: what stands in it is the client's own name, and what the server gave the client to
+//! carry, as it would have done without us. Nothing that is not to be read by the client may be put into it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,9 +23,9 @@ pub(in crate::gateway) enum Continued {
     /// The call of this name, which waits in this process.
     Parked(SessionId),
     /// A request that the server itself continues from this state, a JSON string as it wrote it.
-    Server { server: String, state: String },
+    Server { state: String },
     /// A call that the server refused until pages were visited.
-    Pages { server: String },
+    Pages,
 }
 
 /// Which request the state holds for.
@@ -37,6 +37,10 @@ pub(in crate::gateway) struct Subject<'a> {
     pub(in crate::gateway) principal: Option<&'a str>,
     /// Its method.
     pub(in crate::gateway) method: Method,
+    /// The server that it goes to: a name can come to stand for something else between two rounds.
+    pub(in crate::gateway) server: &'a str,
+    /// What this calls the tool, prompt or resource.
+    pub(in crate::gateway) target: &'a str,
     /// Its params; of them all count but those that change from round to round.
     pub(in crate::gateway) params: &'a Members<'a>,
 }
@@ -132,7 +136,9 @@ impl Used {
 /// A digest of what must not change from round to round. Clients may write the same params differently each time.
 fn fingerprint(subject: Subject<'_>) -> String {
     let mut context = Context::new(&SHA256);
-    context.update(subject.method.as_str().as_bytes());
+    for part in [subject.method.as_str(), subject.server, subject.target] {
+        update_part(&mut context, part.as_bytes());
+    }
     let mut params: Vec<_> = subject
         .params
         .iter()
@@ -190,6 +196,9 @@ mod tests {
 
     struct Request(&'static str, Option<&'static str>, Method, &'static str);
 
+    /// The server and what it calls the tool.
+    const TARGET: [&str; 2] = ["ns/s", "a"];
+
     const CALL: Request = Request(
         "ns/fed",
         Some("ada"),
@@ -198,11 +207,17 @@ mod tests {
     );
 
     fn with_subject<T>(request: &Request, take: impl FnOnce(Subject<'_>) -> T) -> T {
+        with_subject_at(TARGET, request, take)
+    }
+
+    fn with_subject_at<T>([server, target]: [&str; 2], request: &Request, take: impl FnOnce(Subject<'_>) -> T) -> T {
         let params = Members::parse(request.3).unwrap();
         take(Subject {
             federation: request.0,
             principal: request.1,
             method: request.2,
+            server,
+            target,
             params: &params,
         })
     }
@@ -213,7 +228,6 @@ mod tests {
 
     fn sealed() -> (Continued, String) {
         let continued = Continued::Server {
-            server: "ns/s".into(),
             state: r#""a\u0062""#.into(),
         };
         let state = with_subject(&CALL, |subject| {
@@ -262,6 +276,15 @@ mod tests {
     }
 
     #[test]
+    fn it_continues_nothing_that_the_same_name_has_come_to_stand_for() {
+        let (_, state) = sealed();
+        for target in [["ns/other", "a"], ["ns/s", "b"], ["ns", "/sa"]] {
+            let opened = with_subject_at(target, &CALL, |subject| open(&state, subject, &keys(ROOT, CALL.0), NOW));
+            assert!(opened.is_none(), "{target:?}");
+        }
+    }
+
+    #[test]
     fn a_forged_state_is_none() {
         let (_, state) = sealed();
         let other = with_subject(&CALL, |subject| open(&state, subject, &keys(&[7; 32], "ns/fed"), NOW));
@@ -283,7 +306,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_a_server_calls_its_state_comes_back_as_it_was_written(state in any::<String>()) {
-            let continued = Continued::Server { server: "ns/s".into(), state };
+            let continued = Continued::Server { state };
             let sealed = with_subject(&CALL, |subject| seal(continued.clone(), subject, &keys(ROOT, "ns/fed"), NOW));
             let sealed = sealed.unwrap();
             prop_assert!(sealed.is_ascii());
