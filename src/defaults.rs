@@ -131,7 +131,7 @@ pub const RESUME_MESSAGES_MAX: usize = 64;
 /// Legacy calls that go on without their clients, and streams that can be resumed, at a time; of more, clients that
 /// go away lose theirs at once.
 pub const RESUMABLE_MAX: usize = 4_096;
-/// Most bytes of the answers of streams that have ended and can be resumed.
+/// Most bytes that all streams together keep for clients that may come back to them. What finds no room is only read once.
 pub const RESUMABLE_BYTES_MAX: usize = 64 << 20;
 /// Streams of one session that can be resumed; of more, the one that was opened first is forgotten.
 pub const RESUMABLE_PER_SESSION_MAX: usize = 64;
@@ -144,7 +144,7 @@ pub const STREAMS_MAX: usize = 8_192;
 /// Listens of Modern clients that a federation has open at a time; further ones are refused.
 pub const LISTENS_MAX: usize = 1_024;
 /// Messages of one stream of the transport of 2024-11-05 that are worked on at a time; further ones are refused. As many
-/// again are taken of those that ask nothing.
+/// again are taken of those that tell something, and what they ask is refused.
 pub const OLD_STREAM_MESSAGES_MAX: usize = 64;
 /// Requests of one client on a channel that are at work at a time; further ones are refused, and what asks nothing is taken
 /// on. Streams are counted as [`LISTENS_MAX`] says.

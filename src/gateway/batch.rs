@@ -1,12 +1,8 @@
 //! Batches, which only 2025-03-26 knows: each message in one is answered as if it had come alone.
 
-use std::fmt;
-
 use bytes::Bytes;
 use futures::future::join_all;
 use http::StatusCode;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::finished::{Content, Finished};
 use super::legacy;
@@ -15,6 +11,7 @@ use super::reply::without_session;
 use super::rpc::{self, Came, Client, Hearing};
 use super::visit::Visit;
 use crate::defaults;
+use crate::mcp::batch::Batch;
 use crate::mcp::{Envelope, MessageError, Revision, RpcError};
 use crate::metrics::Outcome;
 
@@ -74,8 +71,8 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes, hearing: Hearing<'_>) ->
 /// The messages of a batch, unread.
 fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
     let wrong = |code, text: String| refusal(StatusCode::BAD_REQUEST, RpcError::new(code, text));
-    let Parts { first, count } =
-        serde_json::from_slice(body).map_err(|error| wrong(RpcError::PARSE, format!("not valid JSON: {error}")))?;
+    let Batch { first, count } =
+        Batch::parse(body).map_err(|error| wrong(RpcError::PARSE, format!("not valid JSON: {error}")))?;
     match count {
         0 => Err(wrong(
             RpcError::INVALID_REQUEST,
@@ -89,41 +86,6 @@ fn parts(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
             );
             Err(wrong(RpcError::INVALID_REQUEST, text))
         }
-    }
-}
-
-/// The messages of a batch as far as there may be any, and how many there are.
-struct Parts<'b> {
-    first: Vec<&'b RawValue>,
-    count: usize,
-}
-
-impl<'de> Deserialize<'de> for Parts<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Counting;
-
-        impl<'de> Visitor<'de> for Counting {
-            type Value = Parts<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a batch")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
-                let mut first = Vec::new();
-                while first.len() < defaults::BATCH_MAX {
-                    let Some(part) = all.next_element()? else { break };
-                    first.push(part);
-                }
-                let mut count = first.len();
-                while all.next_element::<IgnoredAny>()?.is_some() {
-                    count += 1;
-                }
-                Ok(Parts { first, count })
-            }
-        }
-
-        deserializer.deserialize_seq(Counting)
     }
 }
 

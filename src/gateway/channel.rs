@@ -36,10 +36,18 @@ pub(super) struct Channel {
 #[derive(Debug)]
 pub(super) enum Incoming {
     /// A message, or what should be one, and the place that it has until it is answered, where they are counted.
-    Message(Bytes, Option<OwnedSemaphorePermit>),
+    Message(Bytes, Option<Place>),
     /// One that is larger than it may be, and was not kept; with the id of the request that it is, as it was written, if
     /// that is known.
     TooLarge(Option<String>),
+}
+
+/// Where a message is counted until it is answered.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) _permit: OwnedSemaphorePermit,
+    /// Whether it is one for what is told while all others are taken: nothing may be asked with it.
+    pub(super) is_beside: bool,
 }
 
 /// What is known of its client.

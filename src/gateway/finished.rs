@@ -117,15 +117,6 @@ impl Event {
 const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 impl Content {
-    /// Bytes of its messages.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Nothing | Self::Events(_) => 0,
-            Self::Message(message) => message.len(),
-            Self::Batch(messages) => messages.iter().map(Outgoing::len).sum(),
-        }
-    }
-
     /// The messages in it, one by one.
     pub(super) fn into_messages(self) -> Vec<Outgoing> {
         match self {

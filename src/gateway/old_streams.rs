@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::access::Principal;
-use super::channel::Incoming;
+use super::channel::{Incoming, Place};
 use crate::defaults;
-use crate::mcp::{Envelope, Kind};
+use crate::mcp::batch::{self, Batch};
 
 /// All of them, by the names in their addresses.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct Letterbox {
     principal: Principal,
     taken: mpsc::Sender<Incoming>,
     places: Arc<Semaphore>,
-    /// For what asks nothing: requests at work may be waiting for it.
+    /// For what tells something: requests at work may be waiting for it.
     places_beside: Arc<Semaphore>,
 }
 
@@ -62,27 +62,27 @@ impl OldStreams {
 
 impl Letterbox {
     /// A place for `message`, if there is one. It is given back when the answer is on its way.
-    pub(super) fn place(&self, message: &[u8]) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.or_else(|full| match asks_nothing(message) {
-            true => Arc::clone(&self.places_beside).try_acquire_owned(),
-            false => Err(full),
-        });
-        place.ok()
+    pub(super) fn place(&self, message: &[u8]) -> Option<Place> {
+        let of = |places: &Arc<Semaphore>, is_beside| {
+            let permit = Arc::clone(places).try_acquire_owned().ok()?;
+            Some(Place {
+                _permit: permit,
+                is_beside,
+            })
+        };
+        of(&self.places, false).or_else(|| of(&self.places_beside, true).filter(|_| tells(message)))
     }
 
     /// Takes `message`. False where the stream has ended.
-    pub(super) fn take(&self, message: Bytes, place: OwnedSemaphorePermit) -> bool {
+    pub(super) fn take(&self, message: Bytes, place: Place) -> bool {
         // There is room for as many as there are places.
         self.taken.try_send(Incoming::Message(message, Some(place))).is_ok()
     }
 }
 
-/// Whether `message` is an answer or a notification.
-fn asks_nothing(message: &[u8]) -> bool {
-    let read = Envelope::parse(message, defaults::JSON_DEPTH_MAX);
-    let kind = read.as_ref().ok().and_then(|envelope| envelope.kind().ok());
-    matches!(kind, Some(Kind::Notification { .. } | Kind::Response { .. }))
+/// Whether there is an answer or a notification in `message`.
+fn tells(message: &[u8]) -> bool {
+    batch::tells(message) || Batch::parse(message).is_ok_and(|batch| batch.tells())
 }
 
 impl fmt::Debug for OldStreams {

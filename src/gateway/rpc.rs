@@ -15,7 +15,6 @@ use super::session::Session;
 use super::told::{Counting, Told};
 use super::visit::Visit;
 use super::{get, legacy, listen, modern, own, session_lanes};
-use crate::defaults;
 use crate::mcp::{Envelope, Era, Id, Kind, Members, MessageError, Method, Revision, RpcError, headers, notice};
 use crate::metrics::Outcome;
 
@@ -62,8 +61,7 @@ pub(super) async fn answer(
 
 /// A request for which there is no room.
 fn crowded_out(visit: &Visit, message: &Message<'_>) -> Told {
-    let most = defaults::CHANNEL_REQUESTS_MAX;
-    let text = format!("{most} requests are at work already; wait for the answer to one of them");
+    let text = "as many requests are at work already as may be; wait for the answer to one of them";
     let refused = refusal(StatusCode::OK, RpcError::new(RpcError::INTERNAL, text));
     Told::refused(visit, message.asked().map(|asked| asked.id), &refused)
 }

@@ -33,7 +33,7 @@ struct Reader {
 /// All of it ends at once when `guard` says so.
 pub(super) fn open(work: Work, finished: Option<Finished>, guard: Guard, keep_alive: Duration) -> Option<Events> {
     let line = work.line().clone();
-    let Some(mut kept) = keep(&work) else {
+    let Some(kept) = keep(&work) else {
         if let Some(finished) = finished {
             line.finish(finished.content);
         }
@@ -47,10 +47,8 @@ pub(super) fn open(work: Work, finished: Option<Finished>, guard: Guard, keep_al
             None => see_to(work, guard).await,
         };
         if let Some(finished) = finished {
-            kept.finish(finished.content);
-            sleep(patience).await;
+            kept.finish(finished.content, patience).await;
         }
-        drop(kept);
     });
     Some(events)
 }

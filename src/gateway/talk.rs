@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, timeout};
 
 use super::access::Principal;
-use super::channel::{Channel, Incoming, pass_on};
+use super::channel::{Channel, Incoming, Place, pass_on};
 use super::finished::Content;
 use super::intake;
 use super::line::{Line, Next};
@@ -103,9 +103,11 @@ impl Talk {
                 return self.refuse(&visit, id, RpcError::INVALID_REQUEST, text).await;
             }
         };
-        let at_work = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => Some(place),
-            Err(_) => {
+        let is_beside = place.as_ref().is_some_and(|place| place.is_beside);
+        let free = (!is_beside).then(|| Arc::clone(&self.places).try_acquire_owned());
+        let at_work = match free {
+            Some(Ok(place)) => Some(place),
+            _ => {
                 visit.is_crowded = true;
                 // Nothing that is let in then takes long, but for a client that does not read.
                 Arc::clone(&self.places_beside).acquire_owned().await.ok()
@@ -191,7 +193,7 @@ fn requested(message: &[u8]) -> Option<Id<'_>> {
 }
 
 /// The places that a message takes until it is answered, or its answer is a stream.
-type Places = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
+type Places = (Option<Place>, Option<OwnedSemaphorePermit>);
 
 /// Answers one message to `out`, and gives its places back.
 async fn answer(visit: Visit, message: Bytes, out: mpsc::Sender<Outgoing>, places: Places) {

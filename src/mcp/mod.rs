@@ -4,6 +4,7 @@
 
 pub mod apps;
 pub mod asking;
+pub mod batch;
 pub mod client_answer;
 pub mod content;
 pub mod descriptor;

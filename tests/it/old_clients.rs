@@ -49,10 +49,14 @@ struct Client<'g> {
 
 impl<'g> Client<'g> {
     async fn connect(gateway: &'g TestGateway) -> Self {
+        Self::connect_as(gateway, REVISION).await
+    }
+
+    async fn connect_as(gateway: &'g TestGateway, revision: Revision) -> Self {
         let base = format!("http://{}/default/fed/", gateway.address);
         let request = Request::get(format!("{base}sse"))
             .header("accept", "text/event-stream")
-            .header("mcp-protocol-version", REVISION.as_str());
+            .header("mcp-protocol-version", revision.as_str());
         let mut stream = EventStream::open(&gateway.client, request.body(Full::default()).unwrap()).await;
         assert_eq!((stream.status, stream.content_type()), (200, "text/event-stream"));
         let first = stream.event().await.unwrap();
@@ -71,12 +75,16 @@ impl<'g> Client<'g> {
     }
 
     async fn begin_with(gateway: &'g TestGateway, capabilities: Value) -> Self {
-        let mut client = Self::connect(gateway).await;
+        Self::begin_as(gateway, REVISION, capabilities).await
+    }
+
+    async fn begin_as(gateway: &'g TestGateway, revision: Revision, capabilities: Value) -> Self {
+        let mut client = Self::connect_as(gateway, revision).await;
         let params = json!({
-            "protocolVersion": REVISION.as_str(), "capabilities": capabilities, "clientInfo": {"name": "old", "version": "1"},
+            "protocolVersion": revision.as_str(), "capabilities": capabilities, "clientInfo": {"name": "old", "version": "1"},
         });
         let answer = client.ask(json!(0), "initialize", params).await;
-        assert_eq!(answer["result"]["protocolVersion"], REVISION.as_str());
+        assert_eq!(answer["result"]["protocolVersion"], revision.as_str());
         client
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
@@ -254,11 +262,9 @@ async fn a_session_that_does_not_read_is_not_worked_for_without_end() {
     assert!(refused > 30, "{refused}");
 }
 
-#[tokio::test]
-async fn a_session_with_all_places_taken_can_still_answer_and_cancel() {
-    let server = server().await;
-    let gateway = TestGateway::ready(&[("s", server.address)]).await;
-    let mut client = Client::begin_with(&gateway, json!({"roots": {}})).await;
+/// A client with a server's question, and all of whose places are taken.
+async fn crowded(gateway: &TestGateway, revision: Revision) -> (Client<'_>, Value) {
+    let mut client = Client::begin_as(gateway, revision, json!({"roots": {}})).await;
     let call = |id: u32, tool: &str| {
         let params = json!({"name": format!("s__{tool}"), "arguments": {}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -271,12 +277,40 @@ async fn a_session_with_all_places_taken_can_still_answer_and_cancel() {
         assert_eq!(client.send(&call(id, "stall")).await.status, 202);
     }
     assert_eq!(client.send(&call(65, "stall")).await.status, 503);
+    (client, question)
+}
+
+#[tokio::test]
+async fn a_session_with_all_places_taken_can_still_answer_and_cancel() {
+    let server = server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let (client, question) = crowded(&gateway, REVISION).await;
     let roots = json!({"roots": [{"uri": "file:///a"}]});
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
     assert_eq!(client.send(&answer).await.status, 202);
     until(|| server.seen().iter().any(|seen| seen.body["result"] == roots)).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
     assert_eq!(client.send(&cancel).await.status, 202);
+    until(|| !server.seen_of("notifications/cancelled").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_batch_answers_though_all_places_are_taken_and_what_it_asks_is_refused() {
+    let server = server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let (mut client, question) = crowded(&gateway, Revision::V2025_03_26).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 70, "method": "ping"});
+    assert_eq!(client.send(&json!([ping])).await.status, 503);
+    let roots = json!({"roots": [{"uri": "file:///a"}]});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
+    client.stream.expect(&ping);
+    assert_eq!(client.send(&json!([ping, answer])).await.status, 202);
+    until(|| server.seen().iter().any(|seen| seen.body["result"] == roots)).await;
+    let refused = client.stream.next().await;
+    let text = refused[0]["error"]["message"].as_str().unwrap();
+    assert!(refused[0]["id"] == 70 && text.contains("at work already"), "{refused}");
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    assert_eq!(client.send(&json!([cancel])).await.status, 202);
     until(|| !server.seen_of("notifications/cancelled").is_empty()).await;
 }
 

@@ -13,6 +13,9 @@ use crate::support::upstream::{self, Answer, Seen, Upstream};
 
 const LEGACY: Revision = Revision::LATEST_LEGACY;
 
+/// Bytes of a large answer.
+const LARGE: usize = 8 << 20;
+
 /// A server whose tool tells of its progress three times and then answers, each after `pause`.
 async fn server(pause: Duration) -> Upstream {
     Upstream::start(move |seen| script(seen, pause)).await
@@ -22,11 +25,17 @@ fn script(seen: &Seen, pause: Duration) -> Answer {
     if seen.method() != "tools/call" {
         return upstream::legacy(
             seen,
-            &json!([{"name": "walk", "inputSchema": {"type": "object"}}, {"name": "stall", "inputSchema": {"type": "object"}}]),
+            &json!(["walk", "stall", "tell"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))),
         );
     }
     if seen.body["params"]["name"] == "stall" {
         return Answer::Hang;
+    }
+    if seen.body["params"]["name"] == "tell" {
+        let text = "x".repeat(LARGE);
+        let answer =
+            json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": [{"type": "text", "text": text}]}});
+        return Answer::Stream(vec![(pause, answer)]);
     }
     let token = &seen.body["params"]["_meta"]["progressToken"];
     let step = |n: u64| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n}});
@@ -133,6 +142,32 @@ async fn an_answer_that_came_meanwhile_is_kept_and_forgotten_in_time() {
     let late = gateway.get_events(&session, LEGACY, Some(&id)).await;
     assert_eq!(late.status, 400);
     assert_eq!(gateway.hub.sessions(), 0, "nothing is left of it");
+}
+
+#[tokio::test]
+async fn large_answers_are_all_sent_and_kept_only_as_far_as_there_is_room() {
+    let server = server(Duration::ZERO).await;
+    let spec = json!({"streaming": {"resume": "60s", "delay": "0s"}});
+    let gateway = TestGateway::ready_with(&[("s", server.address)], spec).await;
+    let session = gateway.open_session(LEGACY).await;
+    let mut ids = Vec::new();
+    for id in 0..10 {
+        let asked = call(json!(id), "tell");
+        let mut stream = gateway.post_events(&session, LEGACY, &asked).await;
+        let told = stream.message().await.unwrap();
+        assert_eq!(said(&told).as_str().unwrap().len(), LARGE);
+        ids.push(format!(
+            "{}-0",
+            stream.last_id.clone().unwrap().rsplit_once('-').unwrap().0
+        ));
+        stream.end().await;
+    }
+    let mut kept = Vec::new();
+    for id in &ids {
+        kept.push(gateway.get_events(&session, LEGACY, Some(id)).await.status == 200);
+    }
+    // Each is a little more than its text.
+    assert_eq!(kept, [[true; 7].as_slice(), &[false; 3]].concat());
 }
 
 #[tokio::test]

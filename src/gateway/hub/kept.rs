@@ -1,8 +1,11 @@
 //! Streams that their session can resume.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::resumable::{Resumable, StreamId};
 use super::sessions::SessionHub;
@@ -11,15 +14,16 @@ use crate::gateway::finished::Content;
 use crate::gateway::line::Line;
 use crate::gateway::session::SessionId;
 
-/// A stream that can be resumed for as long as this lives.
+/// A stream that can be resumed, for as long as this lives, there is room for what it carries, and its session has not
+/// opened too many others since.
 pub(in crate::gateway) struct Kept {
     hub: Arc<SessionHub>,
     session: SessionId,
     /// The stream.
     pub(in crate::gateway) stream: StreamId,
     line: Line,
-    /// Bytes of its answer that are counted.
-    bytes: usize,
+    /// Cancelled when nobody can resume it any more.
+    forgotten: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
@@ -27,23 +31,26 @@ impl SessionHub {
     /// Lets `session` resume what is said on `line`; `None` where too many streams are kept.
     pub(in crate::gateway) fn keep(hub: &Arc<Self>, session: SessionId, stream: StreamId, line: &Line) -> Option<Kept> {
         let place = hub.place()?;
-        line.keep();
+        line.keep(&hub.budget);
+        let forgotten = CancellationToken::new();
         let mut shard = hub.shards.of(session);
         let streams = &mut shard.entry(session).or_default().streams;
-        if streams.len() >= defaults::RESUMABLE_PER_SESSION_MAX {
-            streams.pop_front();
+        if streams.len() >= defaults::RESUMABLE_PER_SESSION_MAX
+            && let Some(first) = streams.pop_front()
+        {
+            first.line.let_go();
         }
-        let line = line.clone();
         streams.push_back(Resumable {
             stream,
             line: line.clone(),
+            _forgotten: forgotten.clone().drop_guard(),
         });
         Some(Kept {
             hub: Arc::clone(hub),
             session,
             stream,
-            line,
-            bytes: 0,
+            line: line.clone(),
+            forgotten,
             _place: place,
         })
     }
@@ -57,33 +64,33 @@ impl SessionHub {
 }
 
 impl Kept {
-    /// Says what the work came to. Where there is no room for the answer, it goes to who reads now and is not kept.
-    pub(in crate::gateway) fn finish(&mut self, content: Content) {
-        let bytes = content.len();
-        if self.hub.take_room(bytes) {
-            self.bytes += bytes;
-        } else {
-            self.forget();
-        }
+    /// Says what the work came to, and keeps it for as long as `patience`. Where that cannot be, it goes to who reads now and
+    /// is not kept.
+    pub(in crate::gateway) async fn finish(self, content: Content, patience: Duration) {
         self.line.finish(content);
+        if !self.line.is_kept() {
+            return;
+        }
+        tokio::select! {
+            () = self.forgotten.cancelled() => {}
+            () = sleep(patience) => {}
+        }
     }
+}
 
-    fn forget(&self) {
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.line.let_go();
         self.hub.change(self.session, |held| {
             held.streams.retain(|kept| kept.stream != self.stream);
         });
     }
 }
 
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.forget();
-        self.hub.give_room(self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use futures::poll;
+
     use super::*;
 
     fn keep(hub: &Arc<SessionHub>, session: SessionId) -> Kept {
@@ -123,21 +130,62 @@ mod tests {
         keep(&hub, session);
     }
 
-    #[test]
-    fn answers_are_kept_as_far_as_there_is_room() {
+    #[tokio::test]
+    async fn answers_are_kept_as_far_as_there_is_room() {
         let hub = Arc::new(SessionHub::new());
         let session = SessionId::random().unwrap();
         let answer = || Content::Message(vec![b' '; defaults::RESUMABLE_BYTES_MAX / 2].into());
-        let (mut first, mut second, mut third) = (keep(&hub, session), keep(&hub, session), keep(&hub, session));
-        first.finish(answer());
-        second.finish(answer());
-        third.finish(answer());
-        assert!(hub.resumable(session, second.stream).is_some());
-        assert!(hub.resumable(session, third.stream).is_none());
-        assert!(third.line.has_news(), "who reads now gets it");
-        drop(first);
-        let mut fourth = keep(&hub, session);
-        fourth.finish(answer());
-        assert!(hub.resumable(session, fourth.stream).is_some());
+        let finish = |kept: Kept| {
+            let (stream, line) = (kept.stream, kept.line.clone());
+            line.attend(None).unwrap();
+            let keeping = Box::pin(kept.finish(answer(), Duration::from_secs(60)));
+            (stream, line, keeping)
+        };
+        let (first, _, mut first_kept) = finish(keep(&hub, session));
+        let (second, _, mut second_kept) = finish(keep(&hub, session));
+        let (third, line, mut third_kept) = finish(keep(&hub, session));
+        assert!(poll!(&mut first_kept).is_pending() && poll!(&mut second_kept).is_pending());
+        assert!(poll!(&mut third_kept).is_ready(), "nothing is kept, nor its place");
+        assert!(hub.resumable(session, first).is_some() && hub.resumable(session, second).is_some());
+        assert!(hub.resumable(session, third).is_none());
+        assert!(line.has_news(), "who reads now gets it");
+        drop(first_kept);
+        assert!(hub.resumable(session, first).is_none());
+        let (fourth, _, mut fourth_kept) = finish(keep(&hub, session));
+        assert!(poll!(&mut fourth_kept).is_pending());
+        assert!(hub.resumable(session, fourth).is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_held_of_a_stream_that_was_forgotten() {
+        let hub = Arc::new(SessionHub::new());
+        let session = SessionId::random().unwrap();
+        let answer = || Content::Message(vec![b' '; 1_000].into());
+        for at_work in [false, true] {
+            let first = keep(&hub, session);
+            let line = first.line.clone();
+            line.leave(line.attend(None).unwrap());
+            let mut keeping = Box::pin(first.finish(answer(), Duration::from_secs(60)));
+            if !at_work {
+                assert!(poll!(&mut keeping).is_pending());
+                assert!(line.has_news());
+            }
+            let others: Vec<_> = (0..defaults::RESUMABLE_PER_SESSION_MAX)
+                .map(|_| keep(&hub, session))
+                .collect();
+            assert!(poll!(&mut keeping).is_ready());
+            assert!(!line.is_kept());
+            drop(others);
+        }
+        assert_eq!(hub.sessions(), 0);
+        let line = Line::new();
+        let mut kept = Box::pin(
+            SessionHub::keep(&hub, session, StreamId::random().unwrap(), &line)
+                .unwrap()
+                .finish(answer(), Duration::from_secs(60)),
+        );
+        assert!(poll!(&mut kept).is_pending());
+        hub.end(session);
+        assert!(poll!(&mut kept).is_ready(), "it has ended with its session");
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio_util::sync::DropGuard;
 
 use crate::gateway::line::Line;
 
@@ -12,6 +13,8 @@ use crate::gateway::line::Line;
 pub(super) struct Resumable {
     pub(super) stream: StreamId,
     pub(super) line: Line,
+    /// Tells whoever keeps it when it is forgotten.
+    pub(super) _forgotten: DropGuard,
 }
 
 /// The name of a stream that can be resumed: 128 random bits.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,6 +12,7 @@ use super::at_work::AtWork;
 use super::listening::Listening;
 use super::resumable::Resumable;
 use crate::defaults;
+use crate::gateway::line::Budget;
 use crate::gateway::session::{BySession, SessionId};
 
 /// The sessions of which something is going on.
@@ -19,8 +20,8 @@ pub struct SessionHub {
     pub(super) shards: BySession<Held>,
     /// Places for work without a client and for streams that can be resumed.
     places: Arc<Semaphore>,
-    /// Bytes of answers that are kept.
-    kept_bytes: AtomicUsize,
+    /// Bytes that streams keep for clients that come back.
+    pub(super) budget: Arc<Budget>,
     /// How many streams have been opened to hear on.
     pub(super) opened: AtomicU64,
 }
@@ -39,7 +40,7 @@ impl SessionHub {
         Self {
             shards: BySession::default(),
             places: Arc::new(Semaphore::new(defaults::RESUMABLE_MAX)),
-            kept_bytes: AtomicUsize::new(0),
+            budget: Arc::new(Budget::of(defaults::RESUMABLE_BYTES_MAX)),
             opened: AtomicU64::new(0),
         }
     }
@@ -90,23 +91,6 @@ impl SessionHub {
             shard.remove(&session);
         }
         Some(changed)
-    }
-
-    /// Counts `bytes` of an answer among those that are kept, if there is room for it.
-    pub(super) fn take_room(&self, bytes: usize) -> bool {
-        let taken = self
-            .kept_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                taken
-                    .checked_add(bytes)
-                    .filter(|taken| *taken <= defaults::RESUMABLE_BYTES_MAX)
-            });
-        taken.is_ok()
-    }
-
-    /// Counts them no more.
-    pub(super) fn give_room(&self, bytes: usize) {
-        self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,8 @@
 //! Whoever speaks never waits. Whoever reads takes one message after the other; of a line that is kept, another reader
 //! can start again where the one before stopped.
 
+mod budget;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
+pub(super) use self::budget::Budget;
+use self::budget::Share;
 use super::finished::Content;
 use super::outgoing::Outgoing;
 use super::session::SessionId;
@@ -53,8 +57,8 @@ struct State {
     said: u64,
     /// The number of the last message that was read.
     read: u64,
-    /// Whether messages stay after they were read, as far as there is room.
-    kept: bool,
+    /// Where messages stay after they were read, as far as there is room: the room that all of them take, read or not.
+    kept: Option<Share>,
     /// Whether nothing more will be said.
     ended: bool,
     /// How many readers there have been; only the last one is given anything.
@@ -92,7 +96,7 @@ impl Line {
             let fits = unread == 0
                 || (unread < defaults::INTERMEDIATE_MAX
                     && state.unread_bytes() + message.len() <= defaults::INTERMEDIATE_BYTES_MAX);
-            let hears = fits && !state.ended;
+            let hears = fits && !state.ended && state.is_awaited();
             if hears {
                 state.say(message.into());
             }
@@ -106,10 +110,13 @@ impl Line {
             if state.ended {
                 return;
             }
-            for message in content.into_messages() {
-                state.say(message);
-            }
             state.ended = true;
+            if state.is_awaited() {
+                content
+                    .into_messages()
+                    .into_iter()
+                    .for_each(|message| state.say(message));
+            }
         });
     }
 
@@ -150,9 +157,21 @@ impl Line {
         self.0.may_take_time.load(Ordering::Relaxed)
     }
 
-    /// From now on, what was read is kept as far as there is room.
-    pub(super) fn keep(&self) {
-        self.state().kept = true;
+    /// From now on, what was read is kept, within this line's own bounds and as far as there is room in `budget`.
+    pub(super) fn keep(&self, budget: &Arc<Budget>) {
+        let mut state = self.state();
+        state.kept = Some(Share::in_budget(Arc::clone(budget)));
+        state.make_room();
+    }
+
+    /// From now on, nothing is kept any more.
+    pub(super) fn let_go(&self) {
+        self.state().let_go();
+    }
+
+    /// Whether what was read is kept.
+    pub(super) fn is_kept(&self) -> bool {
+        self.state().kept.is_some()
     }
 
     /// Whether there is something to read, or will be nothing any more.
@@ -218,7 +237,10 @@ impl Line {
 
     /// The reader of this number goes away.
     pub(super) fn leave(&self, reader: u64) {
-        self.change(|state| state.attended &= reader != state.readers);
+        self.change(|state| {
+            state.attended &= reader != state.readers;
+            state.make_room();
+        });
     }
 
     /// Waits until nobody has read for as long as `patience`.
@@ -300,17 +322,41 @@ impl State {
         self.said + 1 - self.messages.len() as u64
     }
 
-    /// Lets messages go that were read: all of them, or those for which there is no room.
+    /// Whether somebody reads, or will: whoever goes away comes back only to what is kept.
+    fn is_awaited(&self) -> bool {
+        self.readers == 0 || self.attended || self.kept.is_some()
+    }
+
+    fn let_go(&mut self) {
+        self.kept = None;
+        self.make_room();
+    }
+
+    /// Lets messages go that were read: all of them, or those for which there is no room. Where those that are yet to be
+    /// read find none, nothing is kept any more, and where nobody reads them they go as well.
     fn make_room(&mut self) {
         while self.first() <= self.read && !self.messages.is_empty() {
             let has_room =
                 self.messages.len() <= defaults::RESUME_MESSAGES_MAX && self.bytes <= defaults::INTERMEDIATE_BYTES_MAX;
-            if self.kept && (has_room || self.messages.len() == 1) {
+            if (has_room || self.messages.len() == 1) && self.is_covered() {
                 return;
             }
             let gone = self.messages.pop_front();
             self.bytes -= gone.map_or(0, |message| message.len());
         }
+        if !self.is_covered() {
+            self.kept = None;
+        }
+        if !self.is_awaited() {
+            self.messages.clear();
+            (self.bytes, self.read) = (0, self.said);
+        }
+    }
+
+    /// Whether the budget has room for all that is here.
+    fn is_covered(&mut self) -> bool {
+        let bytes = self.bytes;
+        self.kept.as_mut().is_some_and(|share| share.resize(bytes))
     }
 
     fn unread_bytes(&self) -> usize {

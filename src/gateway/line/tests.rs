@@ -9,6 +9,10 @@ fn text(line: &Line, reader: u64) -> Option<(u64, String)> {
     }
 }
 
+fn budget() -> Arc<Budget> {
+    Arc::new(Budget::of(defaults::RESUMABLE_BYTES_MAX))
+}
+
 fn said(line: &Line, messages: &[&'static str]) {
     for message in messages {
         assert!(line.send(Bytes::from_static(message.as_bytes())));
@@ -33,7 +37,7 @@ fn messages_are_read_in_order_and_the_answer_ends_them() {
 #[test]
 fn a_new_reader_takes_over_where_it_says() {
     let line = Line::new();
-    line.keep();
+    line.keep(&budget());
     let first = line.attend(None).unwrap();
     said(&line, &["a", "b", "c"]);
     for _ in 0..3 {
@@ -59,7 +63,7 @@ fn a_new_reader_takes_over_where_it_says() {
 #[test]
 fn what_nobody_reads_is_bounded_and_the_answer_always_fits() {
     let line = Line::new();
-    line.keep();
+    line.keep(&budget());
     let taken = (0..1_000).filter(|_| line.send(Bytes::from_static(b"x"))).count();
     assert_eq!(taken, defaults::INTERMEDIATE_MAX);
     line.finish(Content::Message(b"answer".to_vec().into()));
@@ -77,7 +81,7 @@ fn what_nobody_reads_is_bounded_and_the_answer_always_fits() {
 #[test]
 fn of_what_was_read_the_last_messages_are_kept() {
     let line = Line::new();
-    line.keep();
+    line.keep(&budget());
     let reader = line.attend(None).unwrap();
     for _ in 0..200 {
         said(&line, &["x"]);
@@ -115,11 +119,56 @@ async fn a_line_is_deserted_when_nobody_came_back_in_time() {
 #[test]
 fn a_line_that_is_cut_carries_nothing() {
     let line = Line::new();
-    line.keep();
+    line.keep(&budget());
     let reader = line.attend(None).unwrap();
     said(&line, &["a"]);
     line.cut();
     assert_eq!(line.take(reader), Next::Over);
     line.finish(Content::Message(b"late".to_vec().into()));
     assert_eq!((line.take(reader), line.state().bytes), (Next::Over, 0));
+}
+
+#[test]
+fn what_finds_no_room_among_all_lines_is_only_read_once() {
+    let budget = Arc::new(Budget::of(4));
+    let lines = [Line::new(), Line::new()];
+    let readers = lines.each_ref().map(|line| {
+        line.keep(&budget);
+        line.attend(None).unwrap()
+    });
+    said(&lines[0], &["aaa"]);
+    assert_eq!(text(&lines[0], readers[0]), Some((1, "aaa".into())));
+    said(&lines[1], &["bb", "cc"]);
+    assert!(lines[0].is_kept() && !lines[1].is_kept());
+    assert_eq!(
+        text(&lines[1], readers[1]),
+        Some((1, "bb".into())),
+        "who reads now gets it"
+    );
+    assert_eq!(lines[1].state().bytes, 2, "and nothing stays of it");
+    lines[1].leave(readers[1]);
+    assert_eq!(lines[1].state().bytes, 0, "nor of what will never be read");
+    assert!(!lines[1].send(Bytes::from_static(b"d")));
+    lines[1].finish(Content::Message(b"answer".to_vec().into()));
+    assert_eq!(lines[1].state().bytes, 0);
+    // What was read makes room for what is said next on the same line.
+    said(&lines[0], &["dddd"]);
+    assert_eq!(text(&lines[0], readers[0]), Some((2, "dddd".into())));
+    assert!(lines[0].is_kept());
+    lines[0].let_go();
+    assert_eq!(lines[0].state().bytes, 0);
+    lines[1].keep(&budget);
+    assert!(lines[1].is_kept());
+}
+
+#[test]
+fn room_is_given_back_by_whatever_ends_a_line() {
+    let budget = Arc::new(Budget::of(3));
+    for end in [Line::cut, Line::let_go, |line: &Line| drop(line.clone())] {
+        let line = Line::new();
+        line.keep(&budget);
+        said(&line, &["aaa"]);
+        assert!(line.is_kept(), "there was room");
+        end(&line);
+    }
 }

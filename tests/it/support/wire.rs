@@ -50,7 +50,14 @@ pub(crate) fn assert_event(revision: Revision, asked: &[Value], message: &Value)
     if is_of_old && revision.era() == Era::Legacy {
         return;
     }
-    let problems = problems_to_client(revision, asked, message);
+    let messages = match message {
+        Value::Array(batch) if revision == Revision::V2025_03_26 => batch.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let problems: Vec<String> = messages
+        .iter()
+        .flat_map(|message| problems_to_client(revision, asked, message))
+        .collect();
     assert!(
         problems.is_empty(),
         "this is no {revision}: {problems:#?}\nin an event: {message}"
