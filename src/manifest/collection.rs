@@ -100,7 +100,7 @@ impl Collection {
         {
             self.problems.push(Problem::of_file(
                 "manifests",
-                "hold no MCPServer, no MCPFederation and no mcp.json; name the files that do",
+                "hold no MCPServer, no MCPFederation and no mcp.json; give some that do",
             ));
         }
         let manifests = if self.problems.is_empty() {

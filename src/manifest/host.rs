@@ -3,6 +3,7 @@
 //! Hosts write `mcpServers`, or `servers` with a `type` (VS Code). What a host keeps there for itself is ignored
 //! with a warning.
 
+use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::rc::Rc;
 
@@ -209,7 +210,7 @@ impl Server<'_, '_> {
         let findings = kinds.check(kind, &mut manifest);
         for finding in &findings {
             let path = self.path_here(&finding.path, &headers);
-            self.refuse(&path, in_words_of_hosts(&finding.message));
+            self.refuse(&path, &in_words_of_hosts(&finding.message));
         }
         if !findings.is_empty() {
             return Err(Refused);
@@ -337,15 +338,19 @@ impl Server<'_, '_> {
 }
 
 /// What a rule says, with the way out that an `mcp.json` has where the rule tells that of a manifest.
-fn in_words_of_hosts(message: &str) -> &str {
+fn in_words_of_hosts(message: &str) -> Cow<'_, str> {
     match message {
         api::source::CREDENTIALS_IN_URL => {
-            "url must not hold a user name or password; send them in headers, with their value from a variable: \
-             \"headers\": {\"Authorization\": \"Bearer ${TOKEN}\"}"
+            let what =
+                "url must not hold a user name or password; send them in headers, with their value from a variable";
+            format!("{what}: {HEADERS_EXAMPLE}").into()
         }
-        other => other,
+        other => other.into(),
     }
 }
+
+/// How an `mcp.json` sends a header with a value from a variable.
+pub const HEADERS_EXAMPLE: &str = r#""headers": {"Authorization": "Bearer ${TOKEN}"}"#;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transport {

@@ -29,6 +29,7 @@ mod variables;
 mod yaml;
 
 pub use directories::named as skill_directories;
+pub use host::HEADERS_EXAMPLE;
 pub use load::{Sources, environment, is_manifest, load};
 pub use metadata::namespace_labels;
 pub use objects::{CommandServer, ConfigMap, Manifests, Secret, SkillDirectory, SkillFiles};

@@ -64,6 +64,7 @@ impl Source {
             }
             Self::Address { file } => {
                 let mut reading = manifest::read(std::slice::from_ref(file), options);
+                reading.warnings.iter_mut().for_each(as_of_arguments);
                 if let Err(problems) = &mut reading.manifests {
                     problems.0.iter_mut().for_each(as_of_arguments);
                 }
@@ -103,6 +104,8 @@ fn as_of_arguments(problem: &mut Problem) {
         Some(header) => format!("--header {}", header.trim_matches(['.', '[', ']', '"'])),
         None => field.to_uppercase(),
     });
+    let example = "--header 'Authorization=Bearer ${TOKEN}'";
+    problem.message = problem.message.replace(manifest::HEADERS_EXAMPLE, example);
 }
 
 /// The member that is served of an address.
@@ -173,6 +176,21 @@ mod tests {
         assert!(
             problems.starts_with("mcpfleet connect: URL: url must be an absolute http"),
             "{problems}"
+        );
+        let secret = Connect {
+            url: "https://me:word@mcp.example.com/mcp".into(),
+            ..connect(&[])
+        };
+        let problems = read(&secret).manifests.unwrap_err().to_string();
+        assert!(
+            problems.ends_with("from a variable: --header 'Authorization=Bearer ${TOKEN}'"),
+            "{problems}"
+        );
+        let warnings = read(&connect(&[("Content-Type", "x")])).warnings;
+        let warning = warnings.first().unwrap().to_string();
+        assert!(
+            warning.starts_with("mcpfleet connect: --header Content-Type: is set by the gateway"),
+            "{warning}"
         );
     }
 }
