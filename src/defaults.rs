@@ -196,13 +196,16 @@ pub const TASK_POLL_MIN: Duration = Duration::from_millis(250);
 pub const TASK_POLL_MAX: Duration = Duration::from_secs(30);
 /// and this often where it does not say how often it wants to be asked.
 pub const TASK_POLL: Duration = Duration::from_secs(1);
-/// Of the tasks of one subscription whose server does not tell of them, no more than one is asked for in this time.
+/// Of all tasks of one server of which subscriptions want to hear and it does not tell, no more than one is asked for in
+/// this time, after the first time.
 pub const TASK_LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// A task is lost once its server said so many times in a row that it knows of none: one of several replicas may just not
 /// be the one that has it.
 pub const TASK_LOOKS_UNKNOWN: usize = 3;
 /// What a federation has been without for so long is taken out of it, and not just written or read anew.
 pub const TAKEN_OUT_AFTER: Duration = Duration::from_secs(3);
+/// Whether it is without it is looked at so often.
+pub const TAKEN_OUT_LOOK: Duration = Duration::from_millis(500);
 /// A server says within this time how far a task is.
 pub const TASK_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many times in a row a server may fail to say how far a task is, before it is given up.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::access::Principal;
 use super::session::Session;
@@ -108,29 +108,21 @@ impl Standing {
         })
     }
 
-    /// Resolves once the federation has been without what it `has` for a while, and so not just while something is written
-    /// or read anew.
+    /// Resolves once the federation has been without what it `has` for a while on end, and so not just while something is
+    /// written or read anew. It is looked at now and then: not all that an edit takes away changes a list.
     pub(super) async fn without(self, has: impl Fn(&Federation, Audience) -> bool) {
-        let is_there = async || {
-            let federation = self.settled().await;
-            federation.is_some_and(|federation| has(&federation, self.audience(&federation)))
-        };
+        let has = |federation: Arc<Federation>| has(&federation, self.audience(&federation));
+        let mut since = None;
         loop {
-            let mut news = self.served().map(|federation| federation.changes.listen());
-            if let Some(news) = &mut news {
-                news.mark_unchanged();
+            let is_there = self.now().is_some_and(|(federation, _)| has(federation))
+                // What is listed to a caller alone may have to be read first.
+                || self.settled().await.is_some_and(has);
+            if is_there {
+                since = None;
+            } else if since.get_or_insert_with(Instant::now).elapsed() >= defaults::TAKEN_OUT_AFTER {
+                return;
             }
-            if !is_there().await {
-                sleep(defaults::TAKEN_OUT_AFTER).await;
-                if !is_there().await {
-                    return;
-                }
-            }
-            if let Some(news) = &mut news
-                && news.changed().await.is_err()
-            {
-                sleep(defaults::TAKEN_OUT_AFTER).await;
-            }
+            sleep(defaults::TAKEN_OUT_LOOK).await;
         }
     }
 

@@ -81,6 +81,9 @@ pub enum Error {
     /// As many callers as may have connections of their own have them, and use them.
     #[error("all {0} connections of callers to the server are in use; try again later")]
     NoLane(usize),
+    /// A call that waited for its client was ended.
+    #[error("the call was let go of, since its server or the right to use it was taken away; call again")]
+    LetGo,
     /// The server is not connected now.
     #[error("the server is not connected: {0}")]
     NotConnected(String),
@@ -145,6 +148,7 @@ impl Error {
             | Self::CutOff
             | Self::TooLarge(_)
             | Self::Unanswered
+            | Self::LetGo
             | Self::NoLane(_) => self.to_string(),
             Self::Advised { error, .. } => error.outline(),
             Self::Connect(_) => "the server cannot be reached".to_owned(),
@@ -184,6 +188,7 @@ impl Error {
             Self::TaskCancelled(_) => "TaskCancelled",
             Self::TaskGivenUp(_) => "TaskGivenUp",
             Self::NoLane(_) => "NoLane",
+            Self::LetGo => "LetGo",
             Self::NotConnected(_) => "NotConnected",
             Self::Advised { error, .. } => error.reason(),
         }

@@ -25,6 +25,7 @@ use super::subscriptions::{SubscribeError, Subscriber, Subscription};
 use super::supervise::supervise;
 use super::task_changes::TaskChanges;
 use super::terms::Terms;
+use super::turns::Turns;
 use crate::mcp::Revision;
 use crate::metrics::ServerMetrics;
 use crate::seldom::Failing;
@@ -95,6 +96,7 @@ impl Upstream {
             failing: watch::Sender::new(None),
             wake: Notify::new(),
             rereads: Rereads::default(),
+            task_looks: Turns::default(),
             search_failures: Failing::default(),
             stop,
             metrics,

@@ -16,6 +16,7 @@ use super::lanes::Lanes;
 use super::reread::Rereads;
 use super::state::State;
 use super::terms::Freshness;
+use super::turns::Turns;
 use crate::metrics::ServerMetrics;
 use crate::seldom::Failing;
 
@@ -50,6 +51,8 @@ pub(super) struct Inner {
     pub(super) wake: Notify,
     /// Who waits for the lists to be read.
     pub(super) rereads: Rereads,
+    /// How often tasks are asked for that it does not tell of.
+    pub(super) task_looks: Turns,
     /// What was said last of how its own search fails.
     pub(super) search_failures: Failing,
     /// It is let go of.

@@ -32,6 +32,7 @@ mod missing_lists;
 mod news;
 mod old_sse;
 mod open;
+
 mod pause;
 mod pin;
 pub(crate) mod process;
@@ -52,6 +53,7 @@ mod task_looks;
 mod task_news;
 mod tasks;
 mod terms;
+mod turns;
 mod verdict;
 
 pub use caller::Owner;

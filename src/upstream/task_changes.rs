@@ -29,8 +29,8 @@ pub struct TaskChanges {
 
 impl TaskChanges {
     /// Asks the server behind `inner` to tell of `tasks`, for as long as `limit`, and looks at those of which it does not,
-    /// for as long again. Where they were told of before, and so are `known` to have been there, what happened meanwhile is
-    /// looked at too. `None` where none of them is there or, if they are `known`, while the server cannot be asked.
+    /// for as long again. Of those that it agrees to tell of, what happened before is looked at too. `known` are tasks that
+    /// were told of before. `None` where none of them is there or, if they are `known`, while the server cannot be asked.
     pub(super) async fn of(
         inner: Arc<Inner>,
         owner: Owner,
@@ -58,11 +58,10 @@ impl TaskChanges {
             created: None,
         });
         let accepted: Vec<_> = told.chain(looks.tasks()).collect();
-        let missed = if known { agreed } else { Vec::new() };
         let reading = move |changes: mpsc::Sender<TaskChange>| async move {
             let missing = async {
-                // That a server agrees to tell of a task does not say that it still has it.
-                let missed = Looks::first(inner, owner, missed, known, limit).await;
+                // That a server agrees to tell of a task does not say that it still has it, nor that it is not over yet.
+                let missed = Looks::first(inner, owner, agreed, true, limit).await;
                 missed.keep(Until::Seen, &changes).await;
             };
             let looking = async {

@@ -78,8 +78,6 @@ impl Looks {
     /// lost, or nobody wants to know.
     pub(super) async fn keep(self, until: Until, changes: &mpsc::Sender<TaskChange>) {
         let (inner, owner) = (&self.inner, &self.owner);
-        // Many tasks are each asked for less often, so that one subscription is no flood.
-        let least = defaults::TASK_LOOK_PAUSE * u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
         let following = self.tasks.into_iter().map(async |(task, mut seen)| {
             let mut followed = Followed::new(until);
             loop {
@@ -90,7 +88,9 @@ impl Looks {
                     return;
                 }
                 let Some(pause) = next else { return };
-                sleep(pause.max(least)).await;
+                sleep(pause).await;
+                // Many tasks, and many who want to hear of them, are no flood: each is asked for less often.
+                inner.task_looks.turn(defaults::TASK_LOOK_PAUSE).await;
                 seen = look(inner, owner, &task).await;
             }
         });

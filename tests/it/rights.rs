@@ -167,6 +167,61 @@ async fn a_call_that_waits_ends_with_the_right_to_it_whether_its_client_comes_ba
 }
 
 #[tokio::test]
+async fn a_call_that_waits_ends_when_another_server_takes_the_place_of_its_own_though_every_list_is_as_before() {
+    let ((server, calls), (twin, _)) = (asking().await, asking().await);
+    let of = |server: &str| {
+        let members = json!([{"name": "s", "server": {"name": server}}]);
+        plan_with(&[], json!({ "members": members }))
+            .federations
+            .remove(0)
+            .spec
+            .members
+    };
+    let mut input = by_key(plan(&[("s", server.address), ("twin", twin.address)]), alice_and_bob());
+    // Both servers are held all the time.
+    let mut both = input.federations[0].clone();
+    both.key = ObjectKey::new("default", "both");
+    input.federations.push(both);
+    input.federations[0].spec.members = of("s");
+    let gateway = ready(input.clone()).await;
+    let call = json!({"name": "s__ask"});
+    let asked = send(&gateway, "tools/call", call.clone(), &json!({})).await;
+    input.federations[0].spec.members = of("twin");
+    gateway.input.send_replace(input.into());
+    eventually("the call is cancelled", || {
+        server.seen_of("notifications/cancelled").len() == 1 && !calls.is_read(0)
+    })
+    .await;
+    let over = send(&gateway, "tools/call", call, &answer_to(&asked)).await;
+    assert!(over.get("error").is_some(), "{over}");
+    assert!(twin.seen_of("tools/call").is_empty());
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_right_that_is_away_twice_for_a_short_while_is_not_taken_for_gone() {
+    let (server, calls) = asking().await;
+    let gateway = ready(open(server.address)).await;
+    let call = json!({"name": "s__ask"});
+    let asked = send(&gateway, "tools/call", call.clone(), &json!({})).await;
+    let [_, _, (_, removed)] = taken(server.address);
+    for _ in 0..2 {
+        gateway.input.send_replace(removed.clone().into());
+        sleep(Duration::from_millis(1_800)).await;
+        gateway.input.send_replace(open(server.address).into());
+        sleep(Duration::from_millis(1_000)).await;
+    }
+    assert!(server.seen_of("notifications/cancelled").is_empty());
+    assert!(!server.seen().iter().any(|seen| seen.body["id"] == "q"));
+    let id = server.seen_of("tools/call")[0].body["id"].clone();
+    let result = json!({"content": [{"type": "text", "text": "done"}]});
+    calls.say(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    let done = send(&gateway, "tools/call", call, &answer_to(&asked)).await;
+    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_that_waits_goes_on_through_an_edit_that_leaves_the_right_to_it() {
     let (server, calls) = asking().await;
     let gateway = ready(open(server.address)).await;

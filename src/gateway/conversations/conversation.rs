@@ -126,9 +126,9 @@ impl Conversation {
         self.rounds = defaults::ROUNDS_MAX;
     }
 
-    /// Gives the call up, since its server is let go of: whoever goes on with it is told so. Gives what is to be dropped.
+    /// Gives the call up, since its server is let go of, or the right to it was taken away: whoever goes on with it is told so. Gives what is to be dropped.
     pub(in crate::gateway) fn give_up(&mut self) -> Work {
-        self.work.give_up(Error::NotConnected("it is let go of".to_owned()))
+        self.work.give_up(Error::LetGo)
     }
 
     /// Ends the call: the server hears that nobody answers before it hears that nobody waits.

@@ -116,7 +116,7 @@ impl Parked {
         Ok(())
     }
 
-    /// Ends the call `name`, whose server is let go of.
+    /// Ends the call `name`, with which nobody can go on.
     fn give_up(&self, name: SessionId) {
         let given_up = self.lock().get_mut(&name).map(|waiting| waiting.conversation.give_up());
         // Not under the lock: it may say something to its server.

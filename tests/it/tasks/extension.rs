@@ -52,7 +52,7 @@ impl Tasks {
         Upstream::start(move |seen| tasks.answer(seen)).await
     }
 
-    fn set(&self, status: &str, more: Value) {
+    pub(super) fn set(&self, status: &str, more: Value) {
         self.known
             .lock()
             .unwrap()

@@ -67,6 +67,34 @@ async fn a_task_is_lost_that_its_server_forgets_while_its_listen_is_away() {
     }
 }
 
+#[tokio::test]
+async fn what_came_of_a_task_before_its_server_agreed_to_tell_of_it_is_told_once() {
+    let tasks = Tasks::default();
+    let server = tasks.server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let name = task_of(&gateway, json!({"name": "s__job"})).await;
+    tasks.set("completed", json!({"result": {"content": []}}));
+    let (mut stream, agreed) = listen(&gateway, json!([name]), None).await;
+    assert_eq!(agreed, json!({"taskIds": [name]}));
+    assert_eq!(told(&mut stream, &name).await["status"], "completed");
+    assert_eq!(stream.message_within(Duration::from_secs(1)).await, None);
+}
+
+#[tokio::test]
+async fn a_task_is_lost_that_its_server_agrees_to_tell_of_and_does_not_know() {
+    let tasks = Tasks {
+        agrees_to_all: true,
+        ..Tasks::default()
+    };
+    let server = tasks.server().await;
+    let gateway = TestGateway::ready(&[("s", server.address)]).await;
+    let name = task_of(&gateway, json!({"name": "s__job"})).await;
+    tasks.known.lock().unwrap().clear();
+    let (mut stream, agreed) = listen(&gateway, json!([name]), None).await;
+    assert_eq!(agreed, json!({"taskIds": [name]}));
+    is_lost(&mut stream, &name, "does not know it any more").await;
+}
+
 /// A second federation of the same servers, which holds them whatever becomes of the first.
 fn and_another(mut input: PlanInput) -> PlanInput {
     let mut other = input.federations[0].clone();
